@@ -1,0 +1,376 @@
+// Package fault holds the errors of Bridle: a stable [Code] for each kind of
+// failure, and [Error], which carries a code together with the connection, the
+// operation and the step it belongs to.
+//
+// Match by code, read details from the value:
+//
+//	if errors.Is(err, fault.OutcomeUnknown) { … }
+//	if fe, ok := errors.AsType[*fault.Error](err); ok { log.Print(fe.Connection, fe.Hint) }
+//
+// # Two families
+//
+// Configuration codes are spelled in capitals (CONNECTION_INVALID). They are
+// found while something is constructed or validated, before anything is
+// dialled, and mean that a program or a document must change. All other codes
+// are spelled in lower case (not_sent) and describe what happened at run time.
+// The two families never mix: [Code.Config] tells them apart.
+//
+// # Wrapping
+//
+// An Error may wrap another Error: a step that failed because a server refused
+// matches both StepFailed and OpFailed. An Error survives JSON, so that a
+// recorded failure matches the same codes when it is replayed.
+package fault
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Code names a kind of failure. Codes are stable and append-only: they are
+// persisted, transmitted and compared. A Code is itself an error, so that a
+// constant is what errors.Is takes.
+type Code string
+
+// Error returns the code's own spelling.
+func (c Code) Error() string { return string(c) }
+
+// Config reports whether the code is a configuration error: found at
+// construction or validation, never while a call runs.
+func (c Code) Config() bool {
+	return c != "" && strings.ToUpper(string(c)) == string(c)
+}
+
+// Configuration codes, found before anything is dialled.
+const (
+	// ConnectionInvalid: a connection's name, entry or option combination is wrong.
+	ConnectionInvalid Code = "CONNECTION_INVALID"
+	// ConnectionUnknown: a name that neither the harness nor the turn attaches.
+	ConnectionUnknown Code = "CONNECTION_UNKNOWN"
+	// ConnectionNameTaken: a name attached twice with different providers or options.
+	ConnectionNameTaken Code = "CONNECTION_NAME_TAKEN"
+	// ConnectionToolConflict: two tools the host wrote would reach a model under one name.
+	ConnectionToolConflict Code = "CONNECTION_TOOL_CONFLICT"
+	// ConnectionProfileMismatch: a connection lacks a profile, version or operation it is used for.
+	ConnectionProfileMismatch Code = "CONNECTION_PROFILE_MISMATCH"
+	// ConnectionReplaced: a run recorded against a thing that no longer exists.
+	ConnectionReplaced Code = "CONNECTION_REPLACED"
+	// UnknownToolChoice: a model step must use a tool that is not offered to it.
+	UnknownToolChoice Code = "UNKNOWN_TOOL_CHOICE"
+	// NoStepConfigured: a message was sent to a harness with neither a graph nor a model.
+	NoStepConfigured Code = "NO_STEP_CONFIGURED"
+	// MissingModel: a model step without a model, in a harness without one.
+	MissingModel Code = "MISSING_MODEL"
+	// StepInvalid: a step lacks what it needs to run, or its id is malformed.
+	StepInvalid Code = "STEP_INVALID"
+	// ToolInvalid: a tool's name, arguments type or function is wrong.
+	ToolInvalid Code = "TOOL_INVALID"
+	// HarnessInvalid: a field of the harness configuration is wrong.
+	HarnessInvalid Code = "HARNESS_INVALID"
+	// ExecutionExists: an execution id that is running now.
+	ExecutionExists Code = "EXECUTION_EXISTS"
+	// ProviderInvalid: a provider was constructed with options that contradict each other.
+	ProviderInvalid Code = "PROVIDER_INVALID"
+	// StoreUnsupported: a store file of an unknown format, or one that another process holds.
+	StoreUnsupported Code = "STORE_UNSUPPORTED"
+)
+
+// Run-time codes.
+const (
+	// NotSent: the peer cannot have acted, whatever went wrong. Safe to repeat.
+	NotSent Code = "not_sent"
+	// OutcomeUnknown: the peer may have acted. Repeating may do it twice.
+	OutcomeUnknown Code = "outcome_unknown"
+	// OpFailed: the peer answered that the operation failed.
+	OpFailed Code = "op_failed"
+	// OpUnknown: the connection does not offer the operation, read or event.
+	OpUnknown Code = "op_unknown"
+	// ArgsInvalid: the arguments do not fit the operation's schema. Issues name the fields.
+	ArgsInvalid Code = "args_invalid"
+	// ResultInvalid: the peer's reply does not fit the operation's result schema or cannot be read.
+	ResultInvalid Code = "result_invalid"
+	// SteeringDenied: a policy, a hook or an approver refused the call. Nothing was sent.
+	SteeringDenied Code = "steering_denied"
+	// Guarded: the server refused until someone approves the target.
+	Guarded Code = "guarded"
+	// Unavailable: the connection is not ready. Nothing was sent.
+	Unavailable Code = "connection_unavailable"
+	// Closed: the harness, the connection or the store has been closed.
+	Closed Code = "closed"
+	// Timeout: a deadline that belongs to the step or the call passed.
+	Timeout Code = "timeout"
+	// Cancelled: whoever asked for the work gave it up.
+	Cancelled Code = "cancelled"
+	// Gap: events between two cursors were lost by their source.
+	Gap Code = "gap"
+	// StepFailed: a step ended with an error; the cause is wrapped.
+	StepFailed Code = "step_failed"
+	// ForkPartial: a parallel step whose paths did not all succeed.
+	ForkPartial Code = "fork_partial"
+	// LoopExhausted: a loop or a model step used up its rounds without being done.
+	LoopExhausted Code = "loop_exhausted"
+	// ModelFailed: the model could not be asked or its stream broke.
+	ModelFailed Code = "model_failed"
+	// ModelRateLimit: the model's service asks to slow down.
+	ModelRateLimit Code = "model_rate_limit"
+	// ModelRefused: the model declined to answer.
+	ModelRefused Code = "model_refused"
+	// ModelParse: the model's answer does not fit the schema it was asked for.
+	ModelParse Code = "model_parse_error"
+	// ModelStalled: the model's stream went silent for too long.
+	ModelStalled Code = "model_stalled"
+	// Panicked: code handed in by the application panicked; the panic was contained.
+	Panicked Code = "panicked"
+	// StoreFailed: the store could not read or write.
+	StoreFailed Code = "store_failed"
+)
+
+// Error is a failure with a code and its place. The zero value of a field
+// means that it does not apply.
+type Error struct {
+	Code       Code    // what kind of failure, always set
+	Connection string  // the connection's name
+	Op         string  // the operation, read or event
+	Step       string  // the path or id of the step
+	Hint       string  // what to change, a full sentence
+	PeerCode   string  // the peer's own code, as it spelled it
+	Issues     []Issue // single findings, for codes that list fields
+	Err        error   // the cause; its text is this error's message
+}
+
+// Issue is one finding about one field.
+type Issue struct {
+	Path    string `json:"path"`           // JSON Pointer into the value, "" for the whole
+	Code    Code   `json:"code,omitempty"` // when it differs from the error's code
+	Message string `json:"message"`
+}
+
+// New returns an Error with the formatted text as its cause. Use %w to wrap.
+func New(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Err: fmt.Errorf(format, args...)}
+}
+
+// WithHint returns e after setting its hint: what the reader should change.
+func (e *Error) WithHint(format string, args ...any) *Error {
+	e.Hint = fmt.Sprintf(format, args...)
+	return e
+}
+
+// At returns e after setting its connection and operation.
+func (e *Error) At(connection, op string) *Error {
+	e.Connection, e.Op = connection, op
+	return e
+}
+
+// Error describes the failure in one line: operation, connection, cause, code
+// and hint. The text is for people and may change between versions.
+func (e *Error) Error() string {
+	var b strings.Builder
+	write := func(s string) {
+		if s == "" {
+			return
+		}
+		if b.Len() > 0 {
+			b.WriteString(": ")
+		}
+		b.WriteString(s)
+	}
+	if e.Step != "" {
+		write("step " + e.Step)
+	}
+	if e.Op != "" && e.Connection != "" {
+		write(e.Op + " on " + e.Connection)
+	} else {
+		write(e.Op)
+		if e.Connection != "" {
+			write("connection " + e.Connection)
+		}
+	}
+	if e.Err != nil {
+		write(e.Err.Error())
+	}
+	for i, issue := range e.Issues {
+		if i == maxIssuesShown {
+			write(fmt.Sprintf("and %d more", len(e.Issues)-i))
+			break
+		}
+		at := issue.Path
+		if at == "" {
+			at = "(whole value)"
+		}
+		write(at + " " + issue.Message)
+	}
+	b.WriteString(" [")
+	b.WriteString(string(e.Code))
+	if e.PeerCode != "" {
+		b.WriteString(" ")
+		b.WriteString(e.PeerCode)
+	}
+	b.WriteString("]")
+	if e.Hint != "" {
+		b.WriteString(" ")
+		b.WriteString(e.Hint)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// maxIssuesShown bounds the text of an error; Issues itself holds all.
+const maxIssuesShown = 5
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is reports whether target is the error's code. Cancelled and Timeout match
+// the context errors of the same meaning too, so that a replayed failure
+// answers as the live one did.
+func (e *Error) Is(target error) bool {
+	switch target {
+	case e.Code:
+		return true
+	case context.Canceled:
+		return e.Code == Cancelled
+	case context.DeadlineExceeded:
+		return e.Code == Timeout
+	}
+	return false
+}
+
+// CodeOf returns the code of the outermost Error in err's tree, Cancelled or
+// Timeout for bare context errors, and "" for any other error and for nil.
+func CodeOf(err error) Code {
+	if fe, ok := errors.AsType[*Error](err); ok {
+		return fe.Code
+	}
+	if c, ok := errors.AsType[Code](err); ok {
+		return c
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return Timeout
+	case errors.Is(err, context.Canceled):
+		return Cancelled
+	}
+	return ""
+}
+
+// From returns err as an *Error: itself if it is one, the code of a context
+// error, else an Error with the given code that wraps err. From(nil) is nil.
+func From(err error, otherwise Code) *Error {
+	if err == nil {
+		return nil
+	}
+	if fe, ok := err.(*Error); ok {
+		return fe
+	}
+	if c := CodeOf(err); c != "" {
+		return &Error{Code: c, Err: err}
+	}
+	return &Error{Code: otherwise, Err: err}
+}
+
+// Quote returns s for an error message: quoted, and cut to a bounded length so
+// that hostile input cannot flood a log.
+func Quote(s string) string {
+	const limit = 120
+	if len(s) > limit {
+		cut := limit
+		for cut > 0 && !utf8.RuneStart(s[cut]) {
+			cut--
+		}
+		return fmt.Sprintf("%q… (%d bytes)", s[:cut], len(s))
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// wire is the JSON form of an Error. Cause holds the nested Error, if there is
+// one, because its code must survive; everything else of the cause is text.
+type wire struct {
+	Code       Code    `json:"code"`
+	Connection string  `json:"connection,omitempty"`
+	Op         string  `json:"op,omitempty"`
+	Step       string  `json:"step,omitempty"`
+	Hint       string  `json:"hint,omitempty"`
+	PeerCode   string  `json:"peerCode,omitempty"`
+	Issues     []Issue `json:"issues,omitempty"`
+	Text       string  `json:"text,omitempty"`
+	Causes     []wire  `json:"causes,omitempty"`
+}
+
+// MarshalJSON writes the error with the codes of everything it wraps.
+func (e *Error) MarshalJSON() ([]byte, error) { return json.Marshal(toWire(e)) }
+
+// UnmarshalJSON reads what MarshalJSON wrote. The cause comes back as text
+// that still unwraps to the nested errors and codes.
+func (e *Error) UnmarshalJSON(data []byte) error {
+	var w wire
+	if err := json.Unmarshal(data, &w); err != nil {
+		return err
+	}
+	*e = *fromWire(w)
+	return nil
+}
+
+func toWire(e *Error) wire {
+	w := wire{Code: e.Code, Connection: e.Connection, Op: e.Op, Step: e.Step,
+		Hint: e.Hint, PeerCode: e.PeerCode, Issues: e.Issues}
+	if e.Err != nil {
+		w.Text = e.Err.Error()
+		w.Causes = causes(e.Err)
+	}
+	return w
+}
+
+// causes finds the nearest coded errors in err's tree.
+func causes(err error) []wire {
+	switch x := err.(type) {
+	case nil:
+		return nil
+	case *Error:
+		return []wire{toWire(x)}
+	case Code:
+		return []wire{{Code: x}}
+	case interface{ Unwrap() []error }:
+		var all []wire
+		for _, sub := range x.Unwrap() {
+			all = append(all, causes(sub)...)
+		}
+		return all
+	}
+	if next := errors.Unwrap(err); next != nil {
+		return causes(next)
+	}
+	switch err {
+	case context.Canceled:
+		return []wire{{Code: Cancelled}}
+	case context.DeadlineExceeded:
+		return []wire{{Code: Timeout}}
+	}
+	return nil
+}
+
+func fromWire(w wire) *Error {
+	e := &Error{Code: w.Code, Connection: w.Connection, Op: w.Op, Step: w.Step,
+		Hint: w.Hint, PeerCode: w.PeerCode, Issues: w.Issues}
+	if w.Text == "" && len(w.Causes) == 0 {
+		return e
+	}
+	cause := &recorded{text: w.Text}
+	for _, c := range w.Causes {
+		cause.causes = append(cause.causes, fromWire(c))
+	}
+	e.Err = cause
+	return e
+}
+
+// recorded is a cause that has been through JSON.
+type recorded struct {
+	text   string
+	causes []error
+}
+
+func (r *recorded) Error() string   { return r.text }
+func (r *recorded) Unwrap() []error { return r.causes }

@@ -1,0 +1,3 @@
+module github.com/bridle-dev/bridle
+
+go 1.26.0
