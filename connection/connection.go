@@ -1,0 +1,169 @@
+// Package connection holds what users configure and hold: the named
+// connections of a harness, their policies, and picks of their tools.
+//
+//	connection.Set{
+//		"browser": {Provider: mcp.Command("npx", "@playwright/mcp")},
+//		"slack": {
+//			Provider: mcp.HTTP("https://slack.example.com/mcp", nil),
+//			Policy:   connection.Policy{Deny: []string{"admin.*"}},
+//		},
+//	}
+//
+// A connection is known by its name alone. Nothing in this package is live:
+// values may be copied, kept and shared.
+//
+// # Errors
+//
+// Configuration mistakes are reported by harness.New, or when a turn starts,
+// as CONNECTION_INVALID, CONNECTION_UNKNOWN or CONNECTION_NAME_TAKEN, with the
+// connection and the remedy. Constructors here never fail; a bad name is kept
+// inside and reported there.
+package connection
+
+import (
+	"time"
+
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/provider"
+)
+
+// Name names a connection: a letter, then letters, digits, "_" or "-", at most
+// 64 in all.
+type Name string
+
+// Check returns CONNECTION_INVALID if the name is malformed.
+func (n Name) Check() error {
+	if n.valid() {
+		return nil
+	}
+	return fault.New(fault.ConnectionInvalid, "connection name %s is malformed", fault.Quote(string(n))).
+		At(string(n), "").
+		WithHint("Use a letter followed by letters, digits, _ or -, at most %d in all.", maxName)
+}
+
+const maxName = 64
+
+func (n Name) valid() bool {
+	if n == "" || len(n) > maxName {
+		return false
+	}
+	for i, c := range []byte(n) {
+		letter := c|0x20 >= 'a' && c|0x20 <= 'z'
+		other := c >= '0' && c <= '9' || c == '_' || c == '-'
+		if !letter && (i == 0 || !other) {
+			return false
+		}
+	}
+	return true
+}
+
+// Set holds connections by name. Wherever their order shows, it is that of the
+// names.
+type Set map[Name]Entry
+
+// SetOf makes a Set of providers with default settings, as for the result of
+// mcp.FromConfig.
+func SetOf(providers map[string]provider.Provider) Set {
+	set := make(Set, len(providers))
+	for name, p := range providers {
+		set[Name(name)] = Entry{Provider: p}
+	}
+	return set
+}
+
+// Entry is a provider with the host's settings. Only Provider is required.
+type Entry struct {
+	// Provider makes the connection.
+	Provider provider.Provider
+	// Policy decides which operations may be called. The zero Policy allows all
+	// that no profile guards.
+	Policy Policy
+	// Expose decides how operations reach models. Default ExposeEager.
+	Expose Expose
+	// Required makes Start fail when the connection cannot be made. Otherwise a
+	// failing connection costs only those who use it.
+	Required bool
+	// Determinism overrides what the provider declares.
+	Determinism provider.Determinism
+	// ResultCap is how many bytes of one result a model sees; the rest is cut
+	// with a notice. 0 is 32 KiB; negative is no cap.
+	ResultCap int
+	// Pool makes fresh connections on demand. Only the harness may have pools.
+	Pool *Pool
+}
+
+// Pool bounds the connections made on demand.
+type Pool struct {
+	// Max is how many may exist at once, at least 1.
+	Max int
+	// Setup holds host-only fields for the provider, marshalled as JSON.
+	Setup any
+}
+
+// Policy decides about calls before anything is sent. Patterns match operation
+// names; "*" stands for any run of characters, dots included. The strictest
+// word wins: deny, then approve, then allow, then what a profile guards, then
+// Mode.
+type Policy struct {
+	// Deny refuses operations whatever else is said.
+	Deny []string
+	// Approve lets operations through only after someone approved the call.
+	Approve []string
+	// Allow lets operations through. If it is not empty, operations that match
+	// nothing still fall to Mode.
+	Allow []string
+	// Mode decides about everything the patterns do not. Default Auto.
+	Mode Mode
+	// TrustAnnotations lets Mode believe a server that calls an operation
+	// read-only.
+	TrustAnnotations bool
+}
+
+// Mode decides about operations that no pattern of a Policy matches.
+type Mode string
+
+// The modes.
+const (
+	// Auto lets operations through unless a profile guards them.
+	Auto Mode = ""
+	// ApproveDestructive asks for every operation not known to be harmless.
+	ApproveDestructive Mode = "approve_destructive"
+	// ApproveAll asks for every operation.
+	ApproveAll Mode = "approve_all"
+)
+
+// Expose decides how the operations of a connection reach models.
+type Expose string
+
+// The kinds of exposure.
+const (
+	// ExposeEager gives every operation a tool of its own, named
+	// <connection>_<operation>.
+	ExposeEager Expose = ""
+	// ExposeNone keeps the connection for steps and triggers.
+	ExposeNone Expose = "none"
+)
+
+// State is where a connection is in its life.
+type State string
+
+// The states.
+const (
+	Idle        State = "idle" // not started
+	Connecting  State = "connecting"
+	Ready       State = "ready"
+	Unavailable State = "unavailable" // lost or not reached; tried again at RetryAt
+	Closed      State = "closed"
+)
+
+// Status is what is known about one connection at one moment.
+type Status struct {
+	Name     Name
+	State    State
+	Identity provider.Identity // of the last time it was ready
+	Tools    []string          // names under which models see its operations, sorted
+	Err      error             // why it is not ready
+	RetryAt  time.Time         // when it is tried next; zero if it is not
+	Attempts int               // connection attempts since it was last ready
+	Notes    []string          // remarks about what was mended or left out
+}

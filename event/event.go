@@ -1,0 +1,207 @@
+// Package event holds the one type for everything observable in Bridle. An
+// [Event] is flat: its Type says which fields are set, so that a first program
+// prints events and a later one switches on them without a type assertion.
+//
+//	for ev, err := range turn.Events(ctx) {
+//		fmt.Println(ev) // 12:04:10.123  call_completed  notes.add  1.2ms
+//	}
+//
+// # Which type sets what
+//
+// Every event has ID, Time and Type. Inside a run it has Thread and Execution,
+// inside a step Step.
+//
+//	turn_started, turn_completed, turn_aborted   Text (answer or reason), Duration, Err
+//	message_accepted, message_injected           Text, Data["message"]
+//	step_started, step_completed, step_replayed  Source (the step's kind), Duration, Err
+//	model_started, model_completed               Round, Duration, Err, Data["usage"]
+//	model_stalled                                Round, Duration (the silence)
+//	text_delta, reasoning_delta                  Round, Text
+//	item_appended                                Item
+//	call_started, call_completed                 Connection, Op, Source, Gate, Duration, Err, Data["call"], ["key"]
+//	call_progress                                Connection, Op, Text, Data["done"], ["total"]
+//	tool_started, tool_completed                 Op (the tool), Source, Gate, Duration, Err, Data["call"]
+//	read_completed                               Connection, Op, Duration, Err
+//	wait_started, wait_completed                 Connection, Op (the event), Duration, Err
+//	connection_ready                             Connection, Data["operations"], ["identity"]
+//	connection_unavailable                       Connection, Err, Duration (until the next attempt)
+//	connection_replaced                          Connection, Data["was"], ["now"]
+//	connection_manifest_changed                  Connection, Data["operations"]
+//	connection_closed                            Connection, Err
+//	warning                                      Text, Connection
+//	events_dropped                               Data["count"]
+//
+// Source of a call is "model" or "step"; Gate is the gate that refused it, ""
+// if it was sent.
+//
+// # Order and loss
+//
+// Events of one execution are in the order in which they happened; ids grow.
+// A bounded number of past events is kept for late readers, and a reader that
+// falls behind further than that gets one events_dropped in place of what it
+// missed. Nothing in an event is secret: credentials are replaced before it is
+// made.
+package event
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bridle-dev/bridle/model"
+	"github.com/bridle-dev/bridle/provider"
+)
+
+// Type says what happened. Types are append-only; ignore what you do not know.
+type Type string
+
+// The types; the package comment says which fields each sets.
+const (
+	TurnStarted               Type = "turn_started"
+	TurnCompleted             Type = "turn_completed"
+	TurnAborted               Type = "turn_aborted"
+	MessageAccepted           Type = "message_accepted"
+	MessageInjected           Type = "message_injected"
+	StepStarted               Type = "step_started"
+	StepCompleted             Type = "step_completed"
+	StepReplayed              Type = "step_replayed"
+	ModelStarted              Type = "model_started"
+	ModelCompleted            Type = "model_completed"
+	ModelStalled              Type = "model_stalled"
+	TextDelta                 Type = "text_delta"
+	ReasoningDelta            Type = "reasoning_delta"
+	ItemAppended              Type = "item_appended"
+	CallStarted               Type = "call_started"
+	CallCompleted             Type = "call_completed"
+	CallProgress              Type = "call_progress"
+	ToolStarted               Type = "tool_started"
+	ToolCompleted             Type = "tool_completed"
+	ReadCompleted             Type = "read_completed"
+	WaitStarted               Type = "wait_started"
+	WaitCompleted             Type = "wait_completed"
+	ConnectionReady           Type = "connection_ready"
+	ConnectionUnavailable     Type = "connection_unavailable"
+	ConnectionReplaced        Type = "connection_replaced"
+	ConnectionManifestChanged Type = "connection_manifest_changed"
+	ConnectionClosed          Type = "connection_closed"
+	Warning                   Type = "warning"
+	EventsDropped             Type = "events_dropped"
+)
+
+// ID orders events of one harness: compare as text.
+type ID string
+
+// Event is something that happened. Receivers must not change what Item and
+// Data point to: readers share it.
+type Event struct {
+	ID         ID
+	Time       time.Time
+	Type       Type
+	Thread     provider.ThreadID
+	Execution  provider.ExecutionID
+	Step       string // path of the step
+	Connection string // name of the connection
+	Op         string // operation, read, event or tool
+	Source     string // who asked: "model", "step"; or a step's kind
+	Gate       string // which gate refused
+	Round      int    // of a model step, from 1
+	Text       string
+	Item       *model.Item
+	Duration   time.Duration
+	Err        error
+	Data       map[string]any
+}
+
+// String is a timeline line for people: time, type, place, duration and error.
+// Its form may change.
+func (e Event) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %-16s", e.Time.Format("15:04:05.000"), e.Type)
+	word := func(s string) {
+		if s != "" {
+			b.WriteString("  ")
+			b.WriteString(s)
+		}
+	}
+	switch {
+	case e.Connection != "" && e.Op != "":
+		word(e.Connection + "." + e.Op)
+	case e.Op != "":
+		word(e.Op)
+	default:
+		word(e.Connection)
+	}
+	if e.Connection == "" && e.Op == "" {
+		word(e.Step)
+	}
+	if e.Round > 0 {
+		word(fmt.Sprintf("round %d", e.Round))
+	}
+	if e.Gate != "" {
+		word("refused by gate " + e.Gate)
+	}
+	if e.Text != "" {
+		word(shorten(e.Text))
+	}
+	if e.Duration > 0 {
+		word(e.Duration.Round(10 * time.Microsecond).String())
+	}
+	if e.Err != nil {
+		word("error: " + shorten(e.Err.Error()))
+	}
+	return b.String()
+}
+
+// shorten makes text fit a timeline line.
+func shorten(s string) string {
+	const limit = 100
+	s = strings.Join(strings.Fields(s), " ")
+	runes := []rune(s)
+	if len(runes) <= limit {
+		return s
+	}
+	return string(runes[:limit]) + "…"
+}
+
+// Tracer follows the work of a harness as spans. A nil Tracer costs nothing.
+// Start is called concurrently; the returned function ends the span and is
+// called exactly once. span belongs to the Tracer until then.
+type Tracer interface {
+	Start(ctx context.Context, span *Span) (context.Context, func(error))
+}
+
+// Propagator is an optional ability of a Tracer: the W3C trace context of ctx,
+// sent along with calls (traceparent, tracestate, baggage).
+type Propagator interface {
+	Propagate(ctx context.Context) map[string]string
+}
+
+// SpanKind says what a span covers.
+type SpanKind string
+
+// The kinds of span.
+const (
+	SpanTurn    SpanKind = "turn"
+	SpanRun     SpanKind = "run"
+	SpanStep    SpanKind = "step"
+	SpanModel   SpanKind = "model"
+	SpanCall    SpanKind = "call"
+	SpanTool    SpanKind = "tool"
+	SpanRead    SpanKind = "read"
+	SpanWait    SpanKind = "wait"
+	SpanConnect SpanKind = "connect"
+)
+
+// Span describes a piece of work as it starts.
+type Span struct {
+	Kind       SpanKind
+	Name       string // operation, step id, model
+	Thread     provider.ThreadID
+	Execution  provider.ExecutionID
+	Step       string
+	Connection string
+	Op         string
+	Source     string
+	Round      int
+}
