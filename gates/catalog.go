@@ -1,0 +1,178 @@
+package gates
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"github.com/bridle-dev/bridle/connection"
+	"github.com/bridle-dev/bridle/provider"
+)
+
+// Catalog is what one connection offers, as of one manifest: its definitions,
+// found by name, with their schemas. A schema is compiled once, when it is
+// first needed, so that a catalog of ten thousand operations costs little.
+//
+// A Catalog never changes and may be used concurrently. What it hands out is
+// the receiver's own.
+type Catalog struct {
+	name     connection.Name
+	manifest *provider.Manifest
+	ops      map[string]*entry
+	reads    map[string]*entry
+	events   map[string]int
+
+	mu    sync.Mutex
+	found []string // problems of schemas compiled so far; guarded by mu
+}
+
+// entry is an operation or a read with its schemas.
+type entry struct {
+	def    provider.Operation
+	args   *Schema
+	result *Schema
+}
+
+// noArgs takes the empty object only.
+const noArgs = `{"type":"object","additionalProperties":false}`
+
+// NewCatalog makes the catalog of the named connection. It keeps m, which must
+// not change any more, and never fails: a definition with a schema that cannot
+// be used stays listed, is refused when it is called, and is named in
+// [Catalog.Notes]. Of several definitions with one name the first counts.
+func NewCatalog(name connection.Name, m *provider.Manifest) *Catalog {
+	if m == nil {
+		m = &provider.Manifest{}
+	}
+	c := &Catalog{
+		name:     name,
+		manifest: m,
+		ops:      make(map[string]*entry, len(m.Operations)),
+		reads:    make(map[string]*entry, len(m.Reads)),
+		events:   make(map[string]int, len(m.Events)),
+	}
+	for _, op := range m.Operations {
+		c.add(c.ops, op, op.Args)
+	}
+	for _, r := range m.Reads {
+		args := r.Args
+		if args == nil {
+			args = json.RawMessage(noArgs)
+		}
+		c.add(c.reads, readOperation(r), args)
+	}
+	for i, e := range m.Events {
+		if _, taken := c.events[e.Name]; !taken {
+			c.events[e.Name] = i
+		}
+	}
+	return c
+}
+
+func (c *Catalog) add(to map[string]*entry, def provider.Operation, args json.RawMessage) {
+	if _, taken := to[def.Name]; taken {
+		return
+	}
+	to[def.Name] = &entry{def: def, args: c.schema(def.Name, "arguments", args), result: c.schema(def.Name, "result", def.Result)}
+}
+
+// readOperation describes a read in the form that hooks see.
+func readOperation(r provider.Read) provider.Operation {
+	return provider.Operation{
+		Name: r.Name, Title: r.Title, Description: r.Description, Args: r.Args, Result: r.Result,
+		Facts: provider.Facts{Guarded: r.Guarded, Idempotent: true, Optional: r.Optional},
+	}
+}
+
+// Operations returns all operations in the peer's order.
+func (c *Catalog) Operations() []provider.Operation {
+	out := slices.Clone(c.manifest.Operations)
+	for i := range out {
+		out[i] = cloneOperation(out[i])
+	}
+	return out
+}
+
+// Operation returns the operation of that name.
+func (c *Catalog) Operation(name string) (provider.Operation, bool) {
+	e, ok := c.ops[name]
+	if !ok {
+		return provider.Operation{}, false
+	}
+	return cloneOperation(e.def), true
+}
+
+// Reads returns all reads in the peer's order.
+func (c *Catalog) Reads() []provider.Read {
+	out := slices.Clone(c.manifest.Reads)
+	for i := range out {
+		out[i] = cloneRead(out[i])
+	}
+	return out
+}
+
+// Read returns the read of that name.
+func (c *Catalog) Read(name string) (provider.Read, bool) {
+	if _, ok := c.reads[name]; !ok {
+		return provider.Read{}, false
+	}
+	r, ok := c.manifest.Read(name)
+	return cloneRead(r), ok
+}
+
+// Events returns all event types in the peer's order.
+func (c *Catalog) Events() []provider.EventType {
+	out := slices.Clone(c.manifest.Events)
+	for i := range out {
+		out[i] = cloneEvent(out[i])
+	}
+	return out
+}
+
+// Event returns the event type of that name.
+func (c *Catalog) Event(name string) (provider.EventType, bool) {
+	i, ok := c.events[name]
+	if !ok {
+		return provider.EventType{}, false
+	}
+	return cloneEvent(c.manifest.Events[i]), true
+}
+
+// Manifest returns a copy of the manifest the catalog was made from.
+func (c *Catalog) Manifest() *provider.Manifest {
+	m := *c.manifest
+	m.Profiles = slices.Clone(m.Profiles)
+	m.Extensions = slices.Clone(m.Extensions)
+	m.Notes = slices.Clone(m.Notes)
+	m.Operations, m.Reads, m.Events = c.Operations(), c.Reads(), c.Events()
+	return &m
+}
+
+func cloneOperation(op provider.Operation) provider.Operation {
+	op.Args, op.Result = bytes.Clone(op.Args), bytes.Clone(op.Result)
+	op.Hints = provider.Hints{
+		ReadOnly:    cloneBool(op.Hints.ReadOnly),
+		Destructive: cloneBool(op.Hints.Destructive),
+		Idempotent:  cloneBool(op.Hints.Idempotent),
+		OpenWorld:   cloneBool(op.Hints.OpenWorld),
+	}
+	return op
+}
+
+func cloneBool(b *bool) *bool {
+	if b == nil {
+		return nil
+	}
+	return new(*b)
+}
+
+func cloneRead(r provider.Read) provider.Read {
+	r.Args, r.Result = bytes.Clone(r.Args), bytes.Clone(r.Result)
+	return r
+}
+
+func cloneEvent(e provider.EventType) provider.EventType {
+	e.Args, e.Payload = bytes.Clone(e.Args), bytes.Clone(e.Payload)
+	return e
+}

@@ -1,0 +1,160 @@
+package gates
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/bridle-dev/bridle/connection"
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/secrets"
+)
+
+const (
+	defaultMaxArgs   = 1 << 20
+	defaultMaxResult = 8 << 20
+	maxArgsDepth     = 64
+	maxResultDepth   = 512
+)
+
+// Options configure a Chain. The zero value works.
+type Options struct {
+	// Hooks judge every call, in order. Default none.
+	Hooks []Hook
+	// Scrubber knows the values that must not come back from a peer. Default: an
+	// empty one.
+	Scrubber *secrets.Scrubber
+	// MaxArgs is how many bytes the arguments of one call may have. 0 is 1 MiB.
+	MaxArgs int
+	// MaxResult is how many bytes one result may have. Longer content is cut
+	// with a notice; a longer structured value is an error, since a part of it
+	// is no value. 0 is 8 MiB.
+	MaxResult int
+	// Logger is told about hooks that failed open. Default silent.
+	Logger *slog.Logger
+}
+
+// Chain is the ordered list of gates. It may be used concurrently.
+type Chain struct {
+	hooks     []Hook
+	scrub     *secrets.Scrubber
+	maxArgs   int
+	maxResult int
+	log       *slog.Logger
+}
+
+// New makes a Chain. Options are copied; nil means defaults.
+func New(opts *Options) *Chain {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.Scrubber == nil {
+		o.Scrubber = secrets.NewScrubber()
+	}
+	if o.MaxArgs <= 0 {
+		o.MaxArgs = defaultMaxArgs
+	}
+	if o.MaxResult <= 0 {
+		o.MaxResult = defaultMaxResult
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Chain{hooks: slices.Clone(o.Hooks), scrub: o.Scrubber,
+		maxArgs: o.MaxArgs, maxResult: o.MaxResult, log: o.Logger}
+}
+
+// Request asks for one call or read of a connection. Exactly one of Send and
+// Read is set.
+type Request struct {
+	// Call says what is called and for whom. Connection, Op, Args and Source are
+	// needed; the chain fills in Operation. Empty Args are an empty object.
+	Call Call
+	// Catalog is what the connection offers now.
+	Catalog *Catalog
+	// Policy is the host's policy for the connection.
+	Policy connection.Policy
+	// Progress, if not nil, is told about progress, already redacted.
+	Progress func(provider.Progress)
+	// Trace is the W3C trace context that is sent along.
+	Trace map[string]string
+	// Before, if not nil, runs once the gates let the call through and before
+	// anything is sent: the place of the durable pending entry. An error stops
+	// the call. The Call belongs to the chain and must not be changed or kept.
+	Before func(context.Context, *Call) error
+	// Send performs an operation. Its errors follow the contract of
+	// provider.Conn.
+	Send func(context.Context, *provider.CallRequest) (*provider.CallResult, error)
+	// Read performs a read. Its errors follow the contract of provider.Reader.
+	Read func(context.Context, *provider.ReadRequest) (*provider.ReadResult, error)
+	// Task, if not nil, is told the id of a task the call turned into.
+	Task func(provider.TaskID) error
+}
+
+// Outcome is how a call ended. It belongs to the receiver.
+type Outcome struct {
+	// Value is the structured result; nil if there is none.
+	Value json.RawMessage
+	// Content is what the peer meant to be shown.
+	Content []provider.Content
+	// Identity is what the peer reported with its answer, if it did.
+	Identity *provider.Identity
+	// Err is nil or a *fault.Error. Codes: op_unknown, args_invalid,
+	// steering_denied, not_sent, outcome_unknown, op_failed, result_invalid,
+	// connection_unavailable, and what Before returned.
+	Err error
+	// Gate names the gate that refused the call; "" if none did.
+	Gate string
+	// Sent tells that the peer was asked, whatever came of it.
+	Sent bool
+	// Args are the arguments as they were sent; as far as they got if nothing was.
+	Args json.RawMessage
+	// Duration is how long the peer took.
+	Duration time.Duration
+}
+
+// Call takes one call through the gates, sends it, and takes the answer back.
+// It never panics for what hooks or providers do, and returns when ctx ends as
+// soon as they do.
+func (c *Chain) Call(ctx context.Context, r *Request) *Outcome {
+	return nil
+}
+
+// ToolRequest asks for one call of a tool written in Go.
+type ToolRequest struct {
+	// Call says which tool is called and for whom. Op, Args and Source are needed.
+	Call Call
+	// Args is the schema of the arguments; nil takes any object.
+	Args *Schema
+	// Before is as in Request.
+	Before func(context.Context, *Call) error
+	// Invoke runs the tool. A panic is contained and reported as panicked.
+	Invoke func(context.Context, json.RawMessage) (json.RawMessage, error)
+}
+
+// Tool takes one call of a Go tool through the gates that apply to it: schema,
+// hooks, Before, then Invoke and the way back. A policy is about connections
+// and is not asked.
+func (c *Chain) Tool(ctx context.Context, r *ToolRequest) *Outcome { return nil }
+
+// Event takes an event the way back: credentials in its payload are replaced.
+// The payload is not checked against the event's schema in this version.
+func (c *Chain) Event(_ *Catalog, e provider.Event) provider.Event { return e }
+
+// Error takes an error the way back: credentials in its text are replaced, its
+// codes stay.
+func (c *Chain) Error(err error) error { return c.scrub.Error(err) }
+
+// CheckPolicy reports a policy that cannot mean what was written, such as an
+// empty pattern or an unknown mode, as CONNECTION_INVALID.
+func CheckPolicy(name connection.Name, p connection.Policy) error { return nil }
+
+// Unmatched returns the patterns of p that fit no operation or read of the
+// catalog, each once, in their order: usually a typing mistake.
+func Unmatched(p connection.Policy, c *Catalog) []string { return nil }
+
+var _ = fault.OpUnknown

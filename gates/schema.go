@@ -1,0 +1,99 @@
+package gates
+
+import (
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/internal/schema"
+)
+
+// Schema is a JSON Schema that is compiled when it is first needed. The dialect
+// is 2020-12 unless $schema names another published draft. References are
+// followed within the document only; nothing is ever loaded. A nil *Schema
+// accepts everything. A Schema may be used concurrently.
+type Schema struct {
+	raw      json.RawMessage
+	once     sync.Once
+	compiled *schema.Schema // set by once
+	err      error          // set by once
+	problem  func(string)   // told once what is wrong or left unchecked
+}
+
+// NewSchema makes a Schema of a document, which must not change any more. It
+// never fails: [Schema.Usable] tells whether the document can be used. An empty
+// document accepts everything.
+func NewSchema(document json.RawMessage) *Schema {
+	if len(document) == 0 {
+		return nil
+	}
+	return &Schema{raw: document}
+}
+
+// Usable reports why the schema cannot be used, or nil.
+func (s *Schema) Usable() error {
+	if s == nil {
+		return nil
+	}
+	s.once.Do(s.compile)
+	return s.err
+}
+
+func (s *Schema) compile() {
+	s.compiled, s.err = schema.Compile(s.raw)
+	if s.problem == nil {
+		return
+	}
+	if s.err != nil {
+		s.problem(s.err.Error())
+		return
+	}
+	for _, note := range s.compiled.Notes() {
+		s.problem(note)
+	}
+}
+
+// Check reports how a JSON value differs from the schema: one finding for each
+// field, with its path and what was expected, never with a value, since values
+// may be secret. Nil means that it fits. A schema that is not usable, and a
+// value that is not JSON, are findings about the whole.
+func (s *Schema) Check(value json.RawMessage) []fault.Issue {
+	if err := s.Usable(); err != nil {
+		return []fault.Issue{{Message: "cannot be checked: " + err.Error()}}
+	}
+	if s == nil {
+		return nil
+	}
+	tree, err := schema.Parse(value, maxResultDepth)
+	if err != nil {
+		return []fault.Issue{{Message: err.Error()}}
+	}
+	return s.compiled.Validate(tree)
+}
+
+// schema makes a Schema whose problems end up in the catalog's notes.
+func (c *Catalog) schema(op, of string, document json.RawMessage) *Schema {
+	s := NewSchema(document)
+	if s != nil {
+		s.problem = func(text string) { c.note(op + ": schema of the " + of + ": " + text) }
+	}
+	return s
+}
+
+func (c *Catalog) note(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.found = append(c.found, text)
+}
+
+// Notes are remarks for people: those of the manifest, then what was found
+// wrong with schemas so far, sorted. A schema is looked at when it is first
+// needed; [Catalog.Compile] looks at all of them.
+func (c *Catalog) Notes() []string {
+	c.mu.Lock()
+	found := slices.Clone(c.found)
+	c.mu.Unlock()
+	slices.Sort(found)
+	return append(slices.Clone(c.manifest.Notes), found...)
+}
