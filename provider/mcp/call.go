@@ -1,0 +1,199 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/provider"
+)
+
+// Call implements provider.Conn with tools/call.
+func (c *conn) Call(ctx context.Context, req *provider.CallRequest) (*provider.CallResult, error) {
+	params := &sdk.CallToolParams{
+		Meta:      callMeta(req),
+		Name:      req.Op,
+		Arguments: arguments(req.Args),
+	}
+	raw, err := c.exchange(ctx, req.Progress, func(ctx context.Context, token string) (any, error) {
+		if req.Progress != nil {
+			params.SetProgressToken(token)
+		}
+		return c.session.CallTool(ctx, params)
+	})
+	if err != nil {
+		return nil, err
+	}
+	result, err := decodeCall(raw)
+	if err != nil {
+		return nil, c.scrubbed(err)
+	}
+	c.reported(result.Identity)
+	return result, nil
+}
+
+// arguments returns the JSON object to send: MCP wants one even if an
+// operation takes nothing.
+func arguments(args json.RawMessage) json.RawMessage {
+	if len(args) == 0 || string(args) == "null" {
+		return json.RawMessage("{}")
+	}
+	return args
+}
+
+// callMeta is the _meta of a call. The SDK adds to the map, so each call has
+// its own.
+func callMeta(req *provider.CallRequest) sdk.Meta {
+	meta := traceMeta(req.Trace)
+	if req.Key != "" {
+		meta[metaKey] = string(req.Key)
+	}
+	if req.Approval != "" {
+		meta[metaApproval] = req.Approval
+	}
+	return meta
+}
+
+func traceMeta(trace map[string]string) sdk.Meta {
+	meta := sdk.Meta{}
+	for _, key := range metaTrace() {
+		if v := trace[key]; v != "" {
+			meta[key] = v
+		}
+	}
+	return meta
+}
+
+// exchange runs one request of the SDK's session and returns the server's own
+// bytes. Errors say what the wire knows about the request. Progress is
+// delivered on the caller's goroutine, in order, before it returns.
+func (c *conn) exchange(ctx context.Context, progress func(provider.Progress), send func(ctx context.Context, token string) (any, error)) (json.RawMessage, error) {
+	inner, finish, err := c.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer finish()
+	x := c.tap.open()
+	defer c.tap.close(x)
+
+	var value any
+	var sendErr error
+	if progress == nil {
+		value, sendErr = send(withExchange(inner, x), x.token)
+	} else {
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			value, sendErr = send(withExchange(inner, x), x.token)
+		}()
+		deliver(x, over, progress)
+	}
+	if raw := x.answered(); raw != nil {
+		return raw, nil
+	}
+	if sendErr == nil {
+		// Nothing on the wire: the SDK answered from what the server allowed
+		// it to cache.
+		return json.Marshal(value)
+	}
+	return nil, c.scrubbed(x.failure(c.cause(ctx, inner, sendErr)))
+}
+
+// cause is the best known reason for a request that failed: the caller's
+// context, the connection's end, or else what the SDK said.
+func (c *conn) cause(caller, inner context.Context, sdkErr error) error {
+	if err := caller.Err(); err != nil {
+		return err
+	}
+	if err := context.Cause(inner); err != nil {
+		return err
+	}
+	if err := c.link.reason(); err != nil {
+		return err
+	}
+	if errors.Is(sdkErr, sdk.ErrConnectionClosed) {
+		return errors.New("the connection is closing")
+	}
+	return sdkErr
+}
+
+// deliver hands reports over until the request is over.
+func deliver(x *exchange, over <-chan struct{}, progress func(provider.Progress)) {
+	for {
+		select {
+		case <-x.wake:
+			for _, p := range x.take() {
+				progress(p)
+			}
+		case <-over:
+			for _, p := range x.take() {
+				progress(p)
+			}
+			return
+		}
+	}
+}
+
+// answered returns the server's result, if there is one.
+func (x *exchange) answered() json.RawMessage {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.verdict != nil {
+		return nil
+	}
+	return x.result
+}
+
+// failure is the error of a request without a result; cause is why there is
+// none, as far as anyone knows.
+func (x *exchange) failure(cause error) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case x.verdict != nil:
+		return x.verdict
+	case x.refusal != nil:
+		return provider.Refused(strconv.FormatInt(x.refusal.Code, 10), plain(x.refusal.Message))
+	case x.sent:
+		return provider.Unknown(fmt.Errorf("no answer: %w", cause))
+	}
+	return provider.NotSent(cause)
+}
+
+// scrubbed takes credentials out of an error of this connection, keeping its
+// code, hint and peer code.
+func (c *conn) scrubbed(err error) error {
+	fe, ok := err.(*fault.Error)
+	if !ok {
+		return c.scrub.err(err)
+	}
+	clean := *fe
+	clean.Err = c.scrub.err(fe.Err)
+	clean.Hint = c.scrub.text(fe.Hint)
+	return &clean
+}
+
+// Read implements provider.Reader with resources/read.
+func (c *conn) Read(ctx context.Context, req *provider.ReadRequest) (*provider.ReadResult, error) {
+	uri, err := c.address(req)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := c.exchange(ctx, nil, func(ctx context.Context, _ string) (any, error) {
+		return c.session.ReadResource(ctx, &sdk.ReadResourceParams{Meta: traceMeta(req.Trace), URI: uri})
+	})
+	if err != nil {
+		return nil, err
+	}
+	result, err := decodeRead(raw)
+	if err != nil {
+		return nil, c.scrubbed(err)
+	}
+	c.reported(result.Identity)
+	return result, nil
+}

@@ -1,0 +1,39 @@
+// Package mcp makes connections to MCP servers: child processes that speak
+// over standard input and output, and HTTP endpoints. Tools become operations
+// and resources become reads; names, schemas and results are the server's own,
+// byte for byte.
+//
+//	notes := mcp.Command("notes-server", "--dir", "/srv/notes")
+//	weather := mcp.HTTP("https://weather.example/mcp", &mcp.HTTPOptions{
+//		Headers: []mcp.Header{{Name: "Authorization", Value: "Bearer " + token}},
+//	})
+//	others, err := mcp.FromConfig(".mcp.json") // as other clients write it
+//
+// Both protocol eras work: servers of revision 2026-07-28, which know no
+// sessions, and earlier ones, which open with initialize.
+//
+// # Operations and reads
+//
+// A tool's annotations become hints and are nil where the server said nothing.
+// A resource is a read named by its URI. A resource template is a read named
+// by the template, with the variables as its arguments. Lists are fetched page
+// by page when the connection is made, and again when the server announces a
+// change; what was left out or mended is in [provider.Manifest].Notes.
+//
+// # Errors
+//
+// A tool's own failure and a JSON-RPC error are [fault.OpFailed]; the latter
+// carries its number as PeerCode. A request of which no byte has left is
+// [fault.NotSent], one that may have arrived and has no readable answer is
+// [fault.OutcomeUnknown]. A connection that could not be made is
+// [fault.Unavailable], a mistake in the options [fault.ConnectionInvalid].
+// Nothing is repeated or reconnected here: when Done closes, connect again.
+//
+// # Credentials
+//
+// Environment values, header values and the user information and query values
+// of URLs are registered for redaction before they are used and appear in no
+// error. They go to the configured server only: a child process gets no
+// variables beyond a short list and what was declared, and headers never
+// follow a redirect to another origin.
+package mcp

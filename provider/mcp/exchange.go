@@ -1,0 +1,195 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/bridle-dev/bridle/provider"
+)
+
+// exchange is one request as the wire sees it. The SDK decodes results into
+// Go values, which loses large integers, unknown result types and the order of
+// progress reports; the exchange keeps the server's own bytes beside it, and
+// remembers whether any byte of the request may have left.
+type exchange struct {
+	token string        // progress token, unique within the connection
+	wake  chan struct{} // signals reports; capacity 1
+
+	mu      sync.Mutex
+	id      string              // JSON-RPC id, "" until written
+	sent    bool                // a byte may have left
+	result  json.RawMessage     // the server's result
+	refusal *jsonrpc.Error      // the server's error answer
+	verdict error               // what the transport knows better; wins over all else
+	reports []provider.Progress // received, not delivered yet
+}
+
+// markSent records that bytes are about to leave, unsend that none did.
+func (x *exchange) markSent() { x.setSent(true) }
+func (x *exchange) unsend()   { x.setSent(false) }
+
+func (x *exchange) setSent(sent bool) {
+	if x == nil {
+		return
+	}
+	x.mu.Lock()
+	x.sent = sent
+	x.mu.Unlock()
+}
+
+// decide sets the verdict, unless there is one or the server has answered.
+func (x *exchange) decide(verdict error) {
+	if x == nil {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.verdict == nil && x.result == nil && x.refusal == nil {
+		x.verdict = verdict
+	}
+}
+
+// answer keeps the server's response.
+func (x *exchange) answer(r *jsonrpc.Response) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.result != nil || x.refusal != nil {
+		return
+	}
+	if r.Error == nil {
+		x.result = r.Result
+		return
+	}
+	if refusal, ok := errors.AsType[*jsonrpc.Error](r.Error); ok {
+		x.refusal = refusal
+		return
+	}
+	x.refusal = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: r.Error.Error()}
+}
+
+func (x *exchange) report(p provider.Progress) {
+	x.mu.Lock()
+	if len(x.reports) < maxReports {
+		x.reports = append(x.reports, p)
+	} else {
+		x.reports[maxReports-1] = p
+	}
+	x.mu.Unlock()
+	select {
+	case x.wake <- struct{}{}:
+	default:
+	}
+}
+
+// maxReports bounds undelivered progress; the newest report replaces the last
+// one then, since only the newest is worth showing.
+const maxReports = 1000
+
+// take returns the reports that were not delivered yet.
+func (x *exchange) take() []provider.Progress {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	reports := x.reports
+	x.reports = nil
+	return reports
+}
+
+// exchangeKey is the context key under which the SDK carries an exchange from
+// a method of its session down to the transport.
+type exchangeKey struct{}
+
+func withExchange(ctx context.Context, x *exchange) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, x)
+}
+
+func exchangeFrom(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// tap sees every message of one connection in both directions and keeps what
+// belongs to an open exchange. It never changes or holds back a message.
+type tap struct {
+	mu      sync.Mutex
+	next    uint64
+	byID    map[string]*exchange
+	byToken map[string]*exchange
+}
+
+func newTap() *tap {
+	return &tap{byID: map[string]*exchange{}, byToken: map[string]*exchange{}}
+}
+
+func (t *tap) open() *exchange {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.next++
+	x := &exchange{token: "p" + strconv.FormatUint(t.next, 10), wake: make(chan struct{}, 1)}
+	t.byToken[x.token] = x
+	return x
+}
+
+func (t *tap) close(x *exchange) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.byToken, x.token)
+	delete(t.byID, x.id)
+}
+
+// bind ties an exchange to the id its request is about to be written with.
+func (t *tap) bind(x *exchange, id jsonrpc.ID) {
+	if x == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	x.id = idKey(id)
+	t.byID[x.id] = x
+}
+
+func (t *tap) find(id jsonrpc.ID) *exchange {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byID[idKey(id)]
+}
+
+func idKey(id jsonrpc.ID) string { return fmt.Sprintf("%T %v", id.Raw(), id.Raw()) }
+
+// see looks at a message from the server.
+func (t *tap) see(msg jsonrpc.Message) {
+	switch m := msg.(type) {
+	case *jsonrpc.Response:
+		if x := t.find(m.ID); x != nil {
+			x.answer(m)
+		}
+	case *jsonrpc.Request:
+		if m.Method == methodProgress {
+			t.progress(m.Params)
+		}
+	}
+}
+
+func (t *tap) progress(params json.RawMessage) {
+	var p struct {
+		Token    any     `json:"progressToken"`
+		Progress float64 `json:"progress"`
+		Total    float64 `json:"total"`
+		Message  string  `json:"message"`
+	}
+	if json.Unmarshal(params, &p) != nil {
+		return
+	}
+	token, _ := p.Token.(string)
+	t.mu.Lock()
+	x := t.byToken[token]
+	t.mu.Unlock()
+	if x != nil {
+		x.report(provider.Progress{Done: p.Progress, Total: p.Total, Message: p.Message})
+	}
+}

@@ -1,0 +1,397 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"regexp"
+	"strconv"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/provider"
+)
+
+// defaultMaxLine is the longest line a server may write.
+const defaultMaxLine = 16 << 20
+
+// discoverWait is how long a server may be silent about server/discover before
+// it is taken for one that knows only initialize. Some answer nothing at all
+// to a method they do not know.
+const discoverWait = 8 * time.Second
+
+var errLinkClosed = errors.New("the connection is closed")
+
+// lineConn speaks MCP over a child process: one JSON-RPC message per line
+// (MCP, "Transports", stdio). It is the SDK's transport and connection at once
+// and may be connected once.
+type lineConn struct {
+	proc    *process
+	tap     *tap
+	log     *slog.Logger
+	maxLine int
+
+	in     chan jsonrpc.Message // from the server
+	out    chan *outgoing       // to the server
+	closed chan struct{}        // closed when closing starts
+	ended  chan struct{}        // closed when no more messages will come
+	endErr error                // why; readable once ended is closed
+
+	workers   sync.WaitGroup
+	closeOnce sync.Once
+	closeErr  error
+
+	mu       sync.Mutex
+	skipped  int                    // lines that were no messages
+	sample   string                 // the first of them
+	probing  map[string]*time.Timer // unanswered server/discover, by id
+	pristine bool                   // no message has arrived yet
+	grace    time.Duration          // for the process to end
+}
+
+// outgoing is a line on its way to the server.
+type outgoing struct {
+	line []byte
+	ex   *exchange       // nil if nobody looks at it
+	gone <-chan struct{} // closed when the writer gave up
+	done chan error      // capacity 1
+}
+
+func newLineConn(proc *process, tap *tap, maxLine int, log *slog.Logger) *lineConn {
+	c := &lineConn{
+		proc: proc, tap: tap, log: log, maxLine: maxLine, grace: abandonGrace,
+		in: make(chan jsonrpc.Message), out: make(chan *outgoing),
+		closed: make(chan struct{}), ended: make(chan struct{}),
+		probing: map[string]*time.Timer{}, pristine: true,
+	}
+	c.workers.Go(c.readLines)
+	c.workers.Go(c.writeLines)
+	return c
+}
+
+// Connect implements the SDK's Transport.
+func (c *lineConn) Connect(context.Context) (sdk.Connection, error) { return c, nil }
+
+// SessionID implements the SDK's Connection; stdio has no session ids.
+func (c *lineConn) SessionID() string { return "" }
+
+// Read implements the SDK's Connection.
+func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	select {
+	case msg := <-c.in:
+		return msg, nil
+	case <-c.ended:
+		return nil, io.EOF
+	case <-c.closed:
+		return nil, io.EOF
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Write implements the SDK's Connection. Unlike the SDK's own it ends with
+// ctx, although a line that is being written is written to its end.
+func (c *lineConn) Write(ctx context.Context, msg jsonrpc.Message) error {
+	data, err := jsonrpc.EncodeMessage(msg)
+	if err != nil {
+		return err
+	}
+	o := &outgoing{gone: ctx.Done(), line: append(data, '\n'), done: make(chan error, 1)}
+	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
+		o.ex = exchangeFrom(ctx)
+		c.tap.bind(o.ex, req.ID)
+		if req.Method == methodDiscover {
+			c.probe(req.ID)
+		}
+	}
+	select {
+	case c.out <- o:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.closed:
+		return errLinkClosed
+	}
+	select {
+	case err := <-o.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.closed:
+		return errLinkClosed
+	}
+}
+
+func (c *lineConn) writeLines() {
+	for {
+		select {
+		case <-c.closed:
+			return
+		case o := <-c.out:
+			select {
+			case <-o.gone:
+				continue
+			default:
+			}
+			o.ex.markSent()
+			n, err := c.proc.stdin.Write(o.line)
+			if n == 0 && err != nil {
+				o.ex.unsend()
+			}
+			o.done <- err
+		}
+	}
+}
+
+// probe answers a server/discover in the server's place if the server stays
+// silent, so that the SDK falls back to initialize on the same process.
+func (c *lineConn) probe(id jsonrpc.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.probing[idKey(id)] = time.AfterFunc(discoverWait, func() {
+		c.log.Info("mcp server is silent about server/discover, trying initialize")
+		reply := &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no answer"}}
+		select {
+		case c.in <- reply:
+		case <-c.ended:
+		case <-c.closed:
+		}
+	})
+}
+
+// probed ends a probe that was answered, or all of them for a nil response.
+func (c *lineConn) probed(r *jsonrpc.Response) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, timer := range c.probing {
+		if r == nil || key == idKey(r.ID) {
+			timer.Stop()
+			delete(c.probing, key)
+		}
+	}
+}
+
+// quitOnDiscover reports whether the server ended without ever saying a word:
+// some exit on a method they do not know.
+func (c *lineConn) quitOnDiscover() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.ended:
+		return c.pristine
+	default:
+		return false
+	}
+}
+
+func (c *lineConn) readLines() {
+	defer close(c.ended)
+	r := bufio.NewReaderSize(c.proc.stdout, 64<<10)
+	for {
+		line, over, err := readLine(r, c.maxLine)
+		if over > 0 {
+			if err := c.oversized(line, over); err != nil {
+				c.endErr = err
+				return
+			}
+		} else if len(line) > 0 {
+			c.deliver(line)
+		}
+		if err != nil {
+			c.endErr = c.proc.ending()
+			return
+		}
+	}
+}
+
+// deliver passes the messages of one line on. While the connection is being
+// closed they are dropped, but still read: a server that cannot get rid of its
+// output cannot end.
+func (c *lineConn) deliver(line []byte) {
+	messages, ok := decodeLine(line)
+	if !ok {
+		c.skip(line)
+		return
+	}
+	for _, msg := range messages {
+		if r, ok := msg.(*jsonrpc.Response); ok {
+			c.probed(r)
+		}
+		c.mu.Lock()
+		c.pristine = false
+		c.mu.Unlock()
+		c.tap.see(msg)
+		select {
+		case c.in <- msg:
+		case <-c.closed:
+		}
+	}
+}
+
+// decodeLine reads a message, or the batch of messages that revision
+// 2025-03-26 allowed.
+func decodeLine(line []byte) ([]jsonrpc.Message, bool) {
+	if line[0] != '[' {
+		msg, err := jsonrpc.DecodeMessage(line)
+		return []jsonrpc.Message{msg}, err == nil
+	}
+	var parts []json.RawMessage
+	if json.Unmarshal(line, &parts) != nil {
+		return nil, false
+	}
+	var all []jsonrpc.Message
+	for _, part := range parts {
+		msg, err := jsonrpc.DecodeMessage(part)
+		if err != nil {
+			return nil, false
+		}
+		all = append(all, msg)
+	}
+	return all, true
+}
+
+// skippedShown is how many skipped lines are logged one by one.
+const skippedShown = 5
+
+// skip counts a line that is no message: a banner or a log on stdout.
+func (c *lineConn) skip(line []byte) {
+	c.mu.Lock()
+	c.skipped++
+	n := c.skipped
+	if n == 1 {
+		c.sample = string(line[:min(len(line), 200)])
+	}
+	c.mu.Unlock()
+	if n <= skippedShown {
+		c.log.Warn("mcp server wrote something else than MCP to stdout", "line", fault.Quote(string(line)), "count", n)
+	}
+}
+
+// note describes the skipped lines for the manifest, "" without any.
+func (c *lineConn) note() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.skipped == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d lines on stdout were not MCP and were skipped, such as %s", c.skipped, fault.Quote(c.sample))
+}
+
+// oversized costs the one call that the line answers. Without its id nobody
+// could be told, and the connection ends.
+func (c *lineConn) oversized(edges []byte, size int) error {
+	err := fault.New(fault.OutcomeUnknown, "the server's reply of %d bytes is over the limit of %d", size, c.maxLine).
+		WithHint("raise StdioOptions.MaxLine, or ask the server for less at once")
+	id, ok := oversizedID(edges)
+	if !ok {
+		return err
+	}
+	if x := c.tap.find(id); x != nil {
+		x.decide(provider.Unknown(err))
+	}
+	reply := &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "reply too large"}}
+	select {
+	case c.in <- reply:
+	case <-c.closed:
+	}
+	return nil
+}
+
+// idFirst and idLast find the id of a response whose middle is missing. Only
+// one closing brace may follow an id at the end, so it is the message's own.
+var (
+	idFirst = regexp.MustCompile(`^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,`)
+	idLast  = regexp.MustCompile(`,\s*"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
+)
+
+func oversizedID(edges []byte) (jsonrpc.ID, bool) {
+	match := idFirst.FindSubmatch(edges)
+	if match == nil {
+		match = idLast.FindSubmatch(edges)
+	}
+	if match == nil {
+		return jsonrpc.ID{}, false
+	}
+	n, err := strconv.ParseInt(string(match[1]), 10, 64)
+	if err != nil {
+		return jsonrpc.ID{}, false
+	}
+	id, err := jsonrpc.MakeID(float64(n))
+	return id, err == nil
+}
+
+// edge is how much of each end of an oversized line is kept.
+const edge = 128
+
+// readLine reads up to and including LF and returns the line trimmed. A line
+// over max is read to its end but only its edges are kept, and its size is
+// returned.
+func readLine(r *bufio.Reader, max int) (line []byte, over int, err error) {
+	size := 0
+	for {
+		part, err := r.ReadSlice('\n')
+		size += len(part)
+		line = append(line, part...)
+		if size > max && len(line) > 2*edge {
+			line = append(line[:edge:edge], line[len(line)-edge:]...)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if size > max {
+			over = size
+		}
+		return bytes.TrimSpace(line), over, err
+	}
+}
+
+// settle gives the server its full grace at the end, once the connection is up.
+func (c *lineConn) settle(grace time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.grace = grace
+}
+
+// Close implements the SDK's Connection: it ends the server and everything
+// that belongs to it. It is bounded by the rungs of the process's ladder.
+func (c *lineConn) Close() error {
+	c.closeOnce.Do(func() {
+		close(c.closed)
+		c.probed(nil)
+		c.mu.Lock()
+		grace := c.grace
+		c.mu.Unlock()
+		c.closeErr = c.proc.stop(grace)
+		c.workers.Wait()
+	})
+	return c.closeErr
+}
+
+// finish implements link.
+func (c *lineConn) finish(session *sdk.ClientSession) error {
+	err := c.Close() // first: the SDK waits for writes that a stuck server never reads
+	session.Close()
+	return err
+}
+
+// lost implements link: the session ends with its only stream.
+func (c *lineConn) lost() <-chan error { return nil }
+
+// reason implements link.
+func (c *lineConn) reason() error {
+	select {
+	case <-c.ended:
+		return c.endErr
+	default:
+		return nil
+	}
+}

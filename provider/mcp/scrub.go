@@ -1,0 +1,141 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+)
+
+// minSecret is the length from which a configured value counts as a
+// credential. Shorter ones would black out ordinary words.
+const minSecret = 8
+
+// isSecret reports whether a configured value is treated as a credential:
+// long enough, and no absolute path.
+func isSecret(v string) bool { return len(v) >= minSecret && !filepath.IsAbs(v) }
+
+// scrubber keeps the credentials of one connection out of its errors.
+type scrubber struct {
+	redact func(string) // the host's own registry
+
+	mu      sync.Mutex
+	secrets []string // longest first, so that no part of one stays behind
+}
+
+// add registers a credential, and the spellings it takes in URLs.
+func (s *scrubber) add(value string) {
+	if !isSecret(value) {
+		return
+	}
+	for _, spelling := range []string{value, url.QueryEscape(value), url.PathEscape(value)} {
+		s.mu.Lock()
+		known := slices.Contains(s.secrets, spelling)
+		if !known {
+			s.secrets = append(s.secrets, spelling)
+			slices.SortFunc(s.secrets, func(a, b string) int { return len(b) - len(a) })
+		}
+		s.mu.Unlock()
+		if !known {
+			s.redact(spelling)
+		}
+	}
+}
+
+// text returns t without credentials.
+func (s *scrubber) text(t string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, secret := range s.secrets {
+		t = strings.ReplaceAll(t, secret, "[redacted]")
+	}
+	return t
+}
+
+// err returns e itself if its text is clean, and otherwise an error with a
+// clean text that still matches context errors. The URL that net/http puts in
+// front of its errors always goes, since its query may hold anything.
+func (s *scrubber) err(e error) error {
+	if e == nil {
+		return nil
+	}
+	if ue, ok := errors.AsType[*url.Error](e); ok {
+		e = ue.Err
+	}
+	clean := s.text(e.Error())
+	if clean == e.Error() {
+		return e
+	}
+	scrubbed := &cleanError{text: clean}
+	for _, sentinel := range []error{context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(e, sentinel) {
+			scrubbed.cause = sentinel
+		}
+	}
+	return scrubbed
+}
+
+type cleanError struct {
+	text  string
+	cause error
+}
+
+func (e *cleanError) Error() string { return e.text }
+func (e *cleanError) Unwrap() error { return e.cause }
+
+// maxErrorText bounds what a peer can put into an error.
+const maxErrorText = 32 << 10
+
+// plain makes a peer's text fit for an error: no terminal sequences, no other
+// control characters than line ends and tabs, valid UTF-8, bounded.
+func plain(t string) string {
+	if len(t) > 2*maxErrorText {
+		t = t[:2*maxErrorText]
+	}
+	t = strings.ToValidUTF8(stripEscapes(t), "�")
+	t = strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || isBidi(r)) {
+			return -1
+		}
+		return r
+	}, t)
+	if len(t) <= maxErrorText {
+		return t
+	}
+	return strings.ToValidUTF8(t[:maxErrorText], "") + "… (cut)"
+}
+
+// isBidi reports the characters that reorder text for the eye.
+func isBidi(r rune) bool { return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 }
+
+// stripEscapes removes ECMA-48 control sequences: ESC, "[", parameters, one
+// final byte; and operating system commands up to their terminator.
+func stripEscapes(t string) string {
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(t, "\x1b")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		t = after
+		switch {
+		case strings.HasPrefix(t, "["):
+			end := strings.IndexFunc(t[1:], func(r rune) bool { return r >= '@' && r <= '~' })
+			if end < 0 {
+				return b.String()
+			}
+			t = t[1+end+1:]
+		case strings.HasPrefix(t, "]"):
+			end := strings.IndexAny(t, "\a\x1b")
+			if end < 0 {
+				return b.String()
+			}
+			t = strings.TrimPrefix(t[end:], "\a")
+		}
+	}
+}

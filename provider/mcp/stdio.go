@@ -1,0 +1,181 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/provider"
+)
+
+// StdioOptions configure a server that runs as a child process. The zero value
+// works. The options are copied; changing them later has no effect.
+type StdioOptions struct {
+	// Dir is the working directory, "" for that of this process.
+	Dir string
+	// Env are variables for the server, as "NAME=value". Values of eight and
+	// more characters that are no absolute paths are redacted everywhere.
+	//
+	// A server does not get the environment of this process, which may hold
+	// credentials that are none of its business: only PATH, HOME, USER,
+	// LOGNAME, SHELL, TERM, TMPDIR, TZ, LANG and LC_*.
+	Env []string
+	// Inherit names further variables that the server gets from this process.
+	// Those that are not set are left out.
+	Inherit []string
+	// MaxLine is the size in bytes of the longest message that the server may
+	// send; 0 is 16 MiB. A longer one fails the call that it answers.
+	MaxLine int
+	// Grace is how long the server may take to end after its input was closed,
+	// and again after SIGTERM; then its process group is killed. 0 is 2 s.
+	Grace time.Duration
+}
+
+// Command returns the provider of an MCP server that runs as a child process
+// and speaks over its standard input and output. It is Stdio without options.
+func Command(name string, args ...string) provider.Provider {
+	return Stdio(append([]string{name}, args...), nil)
+}
+
+// Stdio returns the provider of an MCP server that runs as a child process:
+// the program, found in PATH, and its arguments. No shell is involved.
+//
+// Each Connect starts a process of its own, in a process group of its own,
+// which lives as long as the connection. Release closes its input and waits,
+// sends SIGTERM and waits, then kills the group; a server that had to be
+// killed makes Release return an error with [fault.Closed].
+func Stdio(command []string, opts *StdioOptions) provider.Provider {
+	p := &stdio{command: slices.Clone(command)}
+	if opts != nil {
+		p.opts = *opts
+		p.opts.Env = slices.Clone(opts.Env)
+		p.opts.Inherit = slices.Clone(opts.Inherit)
+	}
+	return p
+}
+
+type stdio struct {
+	command []string
+	opts    StdioOptions
+}
+
+// Check implements provider.Checker.
+func (p *stdio) Check() error {
+	var errs []error
+	if len(p.command) == 0 || p.command[0] == "" {
+		errs = append(errs, invalid("the command is empty", "name a program to run"))
+	}
+	for i, arg := range p.command {
+		if strings.ContainsRune(arg, 0) {
+			errs = append(errs, invalid(fmt.Sprintf("part %d of the command holds a NUL byte", i), "remove it"))
+		}
+	}
+	errs = append(errs, checkEnv(p.opts.Env)...)
+	for _, name := range p.opts.Inherit {
+		if name == "" || strings.ContainsAny(name, "=\x00") {
+			errs = append(errs, invalid("inherited variable "+fault.Quote(name)+" is no name",
+				"put the name alone into Inherit, and values into Env"))
+		}
+	}
+	if p.opts.MaxLine < 0 || p.opts.Grace < 0 {
+		errs = append(errs, invalid("MaxLine and Grace cannot be negative", "leave them 0 for the defaults"))
+	}
+	return errors.Join(errs...)
+}
+
+func checkEnv(env []string) (errs []error) {
+	seen := map[string]bool{}
+	for i, entry := range env {
+		name, value, ok := strings.Cut(entry, "=")
+		switch {
+		case !ok || name == "":
+			// The entry is not quoted: it may be a value that lost its name.
+			errs = append(errs, invalid(fmt.Sprintf("entry %d of Env has no name", i), "write it as NAME=value"))
+		case strings.ContainsRune(name, 0) || strings.ContainsRune(value, 0):
+			errs = append(errs, invalid("variable "+fault.Quote(name)+" holds a NUL byte", "remove it"))
+		case seen[name]:
+			errs = append(errs, invalid("variable "+fault.Quote(name)+" is set twice", "keep one of the entries in Env"))
+		}
+		seen[name] = true
+	}
+	return errs
+}
+
+func invalid(text, hint string) error {
+	return fault.New(fault.ConnectionInvalid, "%s", text).WithHint("%s", hint)
+}
+
+// Equal implements provider.Equaler.
+func (p *stdio) Equal(other provider.Provider) bool {
+	o, ok := other.(*stdio)
+	return ok && slices.Equal(p.command, o.command) && p.opts.Dir == o.opts.Dir &&
+		slices.Equal(p.opts.Env, o.opts.Env) && slices.Equal(p.opts.Inherit, o.opts.Inherit) &&
+		p.opts.MaxLine == o.opts.MaxLine && p.opts.Grace == o.opts.Grace
+}
+
+// Connect implements provider.Provider.
+func (p *stdio) Connect(ctx context.Context, opts *provider.ConnectOptions) ([]provider.Conn, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	opts = opts.Normal()
+	c, lines, err := p.dial(ctx, opts, "")
+	if err != nil && lines != nil && lines.quitOnDiscover() && ctx.Err() == nil {
+		// It may be a server that ends on any method but initialize.
+		opts.Logger.Debug("mcp server ended on server/discover, starting it again with initialize")
+		c, _, err = p.dial(ctx, opts, versionLegacy)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return one(c), nil
+}
+
+// dial starts the server and connects to it. On failure nothing is left but
+// the dead lines, for a look at what happened.
+func (p *stdio) dial(ctx context.Context, opts *provider.ConnectOptions, version string) (*conn, *lineConn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, fault.New(fault.Unavailable, "cannot connect: %w", err)
+	}
+	log := opts.Logger.With(slog.String("connection", opts.Name))
+	scrub := &scrubber{redact: opts.Redact}
+	for _, entry := range p.opts.Env {
+		_, value, _ := strings.Cut(entry, "=")
+		scrub.add(value)
+	}
+	cmd := exec.Command(p.command[0], p.command[1:]...)
+	cmd.Dir = p.opts.Dir
+	cmd.Env = environment(hostEnv(), p.opts.Inherit, p.opts.Env)
+	proc, err := startProcess(cmd, log)
+	if err != nil {
+		return nil, nil, fault.New(fault.Unavailable, "cannot start the server: %w", scrub.err(err)).
+			WithHint("check that the program is installed and in PATH")
+	}
+	opts.Track(proc.track())
+	tap := newTap()
+	lines := newLineConn(proc, tap, orDefault(p.opts.MaxLine, defaultMaxLine), log)
+	d := &dialing{
+		transport: lines, link: lines, tap: tap, scrub: scrub, log: log, version: version,
+		reachedBy: append([]string{"stdio"}, p.command...), notes: lines.note, refresh: newSignal(),
+	}
+	c, err := d.open(ctx)
+	if err != nil {
+		lines.Close() // a killed server is no news beside err
+		return nil, lines, err
+	}
+	lines.settle(orDefault(p.opts.Grace, defaultGrace))
+	return c, lines, nil
+}
+
+func orDefault[T int | time.Duration](v, otherwise T) T {
+	if v == 0 {
+		return otherwise
+	}
+	return v
+}

@@ -1,0 +1,321 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/provider/mcp"
+)
+
+// host collects what a provider tells its host.
+type host struct {
+	mu      sync.Mutex
+	pids    []int
+	secrets []string
+	log     strings.Builder
+}
+
+func (h *host) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.log.Write(p)
+}
+
+func (h *host) logged() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.log.String()
+}
+
+func (h *host) options() *provider.ConnectOptions {
+	return &provider.ConnectOptions{
+		Name:   "test",
+		Redact: func(s string) { h.mu.Lock(); h.secrets = append(h.secrets, s); h.mu.Unlock() },
+		Track:  func(p provider.Process) { h.mu.Lock(); h.pids = append(h.pids, p.PID); h.mu.Unlock() },
+		Logger: slog.New(slog.NewTextHandler(h, nil)),
+	}
+}
+
+// gone fails the test if a process of a started group is still there.
+func (h *host) gone(t *testing.T) {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.pids) == 0 {
+		t.Error("no process was tracked")
+	}
+	for _, pid := range h.pids {
+		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("process %d: got %v, want it reaped", pid, err)
+		}
+		if alive := members(pid); len(alive) > 0 {
+			t.Errorf("process group %d: still alive: %v", pid, alive)
+		}
+	}
+}
+
+// members lists the processes of a group, apart from zombies whose parent is
+// not ours to hurry.
+func members(group int) (alive []string) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range stats {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		// After the command in parentheses: state, parent, group.
+		_, rest, _ := strings.Cut(string(data), ") ")
+		f := strings.Fields(rest)
+		if len(f) > 2 && f[2] == strconv.Itoa(group) && f[0] != "Z" && f[0] != "X" {
+			alive = append(alive, file+" "+f[0])
+		}
+	}
+	return alive
+}
+
+// within is a context that ends with the test, or before it would hang.
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// connect connects and releases at the end of the test.
+func connect(t *testing.T, p provider.Provider, h *host) provider.Conn {
+	t.Helper()
+	conns, err := p.Connect(within(t), h.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conns[0].Release(context.Background()) })
+	return conns[0]
+}
+
+func server(mode string, args ...string) provider.Provider {
+	return mcp.Stdio(serverCommand(mode, args...), &mcp.StdioOptions{Grace: 300 * time.Millisecond})
+}
+
+func call(t *testing.T, c provider.Conn, op, args string) *provider.CallResult {
+	t.Helper()
+	r, err := c.Call(within(t), &provider.CallRequest{Op: op, Args: json.RawMessage(args), Key: "k"})
+	if err != nil {
+		t.Fatalf("%s: %v", op, err)
+	}
+	return r
+}
+
+func wantCode(t *testing.T, err error, want fault.Code) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("got %v, want %s", err, want)
+	}
+}
+
+func TestStdioLeavesNothingBehind(t *testing.T) {
+	tests := []struct {
+		mode string
+		end  fault.Code // of Release, "" for none
+		log  string     // must be in the log
+	}{
+		{mode: "good"},
+		{mode: "banner", log: "starting up"},
+		{mode: "stubborn", log: "SIGTERM"},
+		{mode: "deaf", end: fault.Closed, log: "SIGTERM"},
+		{mode: "grandchild", log: "grandchild"},
+		{mode: "quitter"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.mode, func(t *testing.T) {
+			t.Parallel()
+			h := &host{}
+			conns, err := server(tt.mode).Connect(within(t), h.options())
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := conns[0]
+			if got := call(t, c, "echo", `{"a":1}`).Value; string(got) != `{"a":1}` {
+				t.Errorf("echo: got %s", got)
+			}
+			err = c.Release(within(t))
+			if !errors.Is(err, tt.end) && (err != nil || tt.end != "") {
+				t.Errorf("Release: got %v, want %q", err, tt.end)
+			}
+			if c.Err() != nil {
+				t.Errorf("Err after Release: got %v, want nil", c.Err())
+			}
+			if _, err := c.Call(within(t), &provider.CallRequest{Op: "echo"}); !errors.Is(err, fault.NotSent) {
+				t.Errorf("call after Release: got %v, want not_sent", err)
+			}
+			if err := c.Release(within(t)); !errors.Is(err, tt.end) && (err != nil || tt.end != "") {
+				t.Errorf("second Release: got %v", err)
+			}
+			if !strings.Contains(h.logged(), tt.log) {
+				t.Errorf("log lacks %q:\n%s", tt.log, h.logged())
+			}
+			h.gone(t)
+		})
+	}
+}
+
+func TestConnectFailureLeavesNothingBehind(t *testing.T) {
+	for _, mode := range []string{"silent", "unreading", "broken"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			h := &host{}
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer cancel()
+			if mode == "broken" {
+				ctx = within(t)
+			}
+			_, err := server(mode).Connect(ctx, h.options())
+			wantCode(t, err, fault.Unavailable)
+			if mode == "broken" {
+				if !strings.Contains(err.Error(), "left-pad") {
+					t.Errorf("the error hides the server's last words: %v", err)
+				}
+			} else if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v, want the context's end visible", err)
+			}
+			h.gone(t)
+		})
+	}
+}
+
+func TestBannerIsCountedAndNoted(t *testing.T) { // B028
+	c := connect(t, server("banner"), &host{})
+	notes := strings.Join(c.Manifest().Notes, "\n")
+	if !strings.Contains(notes, "2 lines") || !strings.Contains(notes, "starting up") {
+		t.Errorf("got notes %q, want the skipped lines", notes)
+	}
+}
+
+func TestServerDeathEndsCallAndConnection(t *testing.T) { // B008
+	h := &host{}
+	c := connect(t, server("good"), h)
+	_, err := c.Call(within(t), &provider.CallRequest{Op: "die"})
+	wantCode(t, err, fault.OutcomeUnknown)
+	<-c.Done()
+	wantCode(t, c.Err(), fault.Unavailable)
+	if !strings.Contains(c.Err().Error(), "status 7") {
+		t.Errorf("got %v, want the exit status", c.Err())
+	}
+	_, err = c.Call(within(t), &provider.CallRequest{Op: "echo"})
+	wantCode(t, err, fault.NotSent)
+	if err := c.Release(within(t)); err != nil {
+		t.Errorf("Release: %v", err)
+	}
+	h.gone(t)
+}
+
+func TestKillMidCall(t *testing.T) {
+	h := &host{}
+	c := connect(t, server("good"), h)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := c.Call(context.Background(), &provider.CallRequest{Op: "wait"})
+		failed <- err
+	}()
+	call(t, c, "echo", `{}`) // the first call is on its way by now, or will be unsent
+	syscall.Kill(h.pids[0], syscall.SIGKILL)
+	if err := <-failed; !errors.Is(err, fault.OutcomeUnknown) && !errors.Is(err, fault.NotSent) {
+		t.Errorf("got %v, want a typed failure", err)
+	}
+	<-c.Done()
+	c.Release(within(t))
+	h.gone(t)
+}
+
+func TestLongLines(t *testing.T) { // B016
+	c := connect(t, server("good"), &host{})
+	const size = 5 << 20
+	r := call(t, c, "big", fmt.Sprintf(`{"Size":%d}`, size))
+	if got := len(r.Content[0].Text); got != size {
+		t.Errorf("got %d bytes, want %d", got, size)
+	}
+}
+
+func TestOversizedLineCostsOnlyItsCall(t *testing.T) {
+	p := mcp.Stdio(serverCommand("good"), &mcp.StdioOptions{MaxLine: 64 << 10})
+	c := connect(t, p, &host{})
+	_, err := c.Call(within(t), &provider.CallRequest{Op: "big", Args: json.RawMessage(`{"Size":100000}`)})
+	wantCode(t, err, fault.OutcomeUnknown)
+	call(t, c, "echo", `{"still":"here"}`)
+}
+
+func TestEnvironmentIsDeclared(t *testing.T) { // B170
+	t.Setenv("FOO_API_KEY", "very-secret-value")
+	t.Setenv("WANTED", "yes")
+	h := &host{}
+	p := mcp.Stdio(serverCommand("good"), &mcp.StdioOptions{
+		Env: []string{"TOKEN=declared-secret", "SHORT=x", "FILE=/etc/some/long/path"}, Inherit: []string{"WANTED", "UNSET"},
+	})
+	c := connect(t, p, h)
+	var out struct{ Env []string }
+	if err := json.Unmarshal(call(t, c, "env", `{}`).Value, &out); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, e := range out.Env {
+		name, value, _ := strings.Cut(e, "=")
+		got[name] = value
+	}
+	if _, ok := got["FOO_API_KEY"]; ok {
+		t.Error("the server got a variable that nobody declared")
+	}
+	if got["WANTED"] != "yes" || got["TOKEN"] != "declared-secret" || got["PATH"] != os.Getenv("PATH") {
+		t.Errorf("got %v, want the declared, inherited and base variables", got)
+	}
+	if diff := cmp.Diff([]string{"declared-secret"}, h.secrets); diff != "" {
+		t.Errorf("redacted (-want +got):\n%s", diff)
+	}
+}
+
+func TestCancelledCallReturnsAtOnce(t *testing.T) {
+	c := connect(t, server("good"), &host{})
+	ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
+	defer cancel()
+	_, err := c.Call(ctx, &provider.CallRequest{Op: "wait"})
+	wantCode(t, err, fault.OutcomeUnknown)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want the context's end visible", err)
+	}
+	call(t, c, "echo", `{}`)
+}
+
+func TestManyReconnectionsKeepFilesFlat(t *testing.T) { // B010
+	count := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip("no /proc on this system")
+		}
+		return len(entries)
+	}
+	before := count()
+	for range 10 {
+		conns, err := server("good").Connect(within(t), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns[0].Release(within(t))
+		server("broken").Connect(within(t), nil)
+	}
+	if after := count(); after > before+2 {
+		t.Errorf("open files: got %d, want %d as before", after, before)
+	}
+}
