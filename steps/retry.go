@@ -1,0 +1,103 @@
+package steps
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/bridle-dev/bridle/fault"
+)
+
+// Retry says how often a Func is tried and how long to wait in between. The
+// end of the run and configuration errors are never retried. When the last
+// attempt has failed the step is step_failed, with that attempt's error
+// underneath.
+type Retry struct {
+	// Attempts counts the first one too. 0 is 1.
+	Attempts int
+	// Backoff says how the delay grows. Default Fixed.
+	Backoff Backoff
+	// Delay is waited after the first failure. 0 is no delay.
+	Delay time.Duration
+	// MaxDelay bounds each delay. 0 is 30 s.
+	MaxDelay time.Duration
+}
+
+// Backoff says how long to wait after the n-th failure, n from 1.
+type Backoff string
+
+// The ways to back off.
+const (
+	Fixed       Backoff = ""            // Delay
+	Linear      Backoff = "linear"      // Delay × n
+	Exponential Backoff = "exponential" // Delay × 2^(n-1)
+)
+
+const maxRetryDelay = 30 * time.Second // long enough for a service to come back, short enough for a waiting person
+
+// after is the delay that follows the n-th failure.
+func (r Retry) after(n int) time.Duration {
+	limit := r.MaxDelay
+	if limit <= 0 {
+		limit = maxRetryDelay
+	}
+	d := min(r.Delay, limit)
+	for i := 1; i < n && d < limit; i++ {
+		step := r.Delay
+		switch r.Backoff {
+		case Fixed:
+			return d
+		case Exponential:
+			step = d
+		}
+		d += min(step, limit-d)
+	}
+	return d
+}
+
+func (r Retry) run(c Context, f func(Context) (json.RawMessage, error)) (json.RawMessage, error) {
+	if r.Attempts <= 1 {
+		return f(c)
+	}
+	c = c.inside(c.path, true)
+	for n := 1; ; n++ {
+		out, err := contain(func() (json.RawMessage, error) { return f(c) })
+		switch {
+		case err == nil:
+			return out, nil
+		case c.ended(c.path) != nil || fault.CodeOf(err).Config():
+			return nil, err
+		case n >= r.Attempts:
+			return nil, fault.New(fault.StepFailed, "gave up after %d attempts: %w", n, err)
+		}
+		if err := pause(c, r.after(n)); err != nil {
+			return nil, err
+		}
+		c.family.restart()
+	}
+}
+
+// pause waits for d or the end of c.
+func pause(c Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-c.Done():
+		return c.ended(c.path)
+	}
+}
+
+func (r Retry) check(rep *report) {
+	rep.notNegative("Retry.Attempts", r.Attempts)
+	rep.notNegative("Retry.Delay", int(r.Delay))
+	rep.notNegative("Retry.MaxDelay", int(r.MaxDelay))
+	switch r.Backoff {
+	case Fixed, Linear, Exponential:
+	default:
+		rep.invalid("unknown backoff "+fault.Quote(string(r.Backoff)), "Use Fixed, Linear or Exponential.")
+	}
+}
