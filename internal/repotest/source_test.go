@@ -113,7 +113,16 @@ var files = sync.OnceValues(func() ([]textFile, error) {
 		return nil, err
 	}
 	var all []textFile
+	seen := map[string]bool{}
 	for _, name := range names {
+		// Reading the folder makes the go command forget a cached result when a
+		// file is added; git, which lists the files, leaves no trace for it.
+		if dir := path.Dir(name); !seen[dir] {
+			seen[dir] = true
+			if _, err := os.ReadDir(filepath.Join(root, filepath.FromSlash(dir))); err != nil && !os.IsNotExist(err) {
+				return nil, err
+			}
+		}
 		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
 		if os.IsNotExist(err) {
 			continue // removed, and the removal not yet committed
