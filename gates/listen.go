@@ -1,0 +1,69 @@
+package gates
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/internal/schema"
+	"github.com/bridle-dev/bridle/provider"
+)
+
+// Listen takes the start of listening to an event through the gates: its
+// arguments are the filter on the server's side, patterns of the policy match
+// the event's name, and like a read it passes every mode. Send and Read of the
+// request are not used. Events themselves come back through [Chain.Event]. The
+// subscription is nil exactly when the Outcome has an error.
+func (c *Chain) Listen(ctx context.Context, r *Request, listen func(context.Context, *provider.ListenRequest) (provider.Subscription, error)) (provider.Subscription, *Outcome) {
+	f := &flight{chain: c, call: r.Call, catalog: r.Catalog, policy: r.Policy, read: true, before: r.Before}
+	var sub provider.Subscription
+	f.send = func(ctx context.Context) error {
+		var err error
+		sub, err = f.listen(ctx, listen)
+		return sendError(err)
+	}
+	out := f.run(ctx, listenGates())
+	if out.Err != nil {
+		return nil, out
+	}
+	return sub, out
+}
+
+func (f *flight) listen(ctx context.Context, listen func(context.Context, *provider.ListenRequest) (provider.Subscription, error)) (sub provider.Subscription, err error) {
+	defer f.contain("the provider", &err)
+	sub, err = listen(ctx, &provider.ListenRequest{Event: f.call.Op, Args: f.call.Args})
+	if err == nil && sub == nil {
+		return nil, noResult()
+	}
+	return sub, err
+}
+
+// listenGates is the way out of waits.
+func listenGates() []gate {
+	gates := callGates()
+	gates[0].check = eventExists
+	return gates
+}
+
+// eventExists finds the definition of the event that is listened to. Waits are
+// rare, so their schemas are compiled as they come.
+func eventExists(_ context.Context, f *flight) error {
+	e, ok := f.catalog.Event(f.call.Op)
+	if !ok {
+		err := fault.New(fault.OpUnknown, "there is no event %s", fault.Quote(f.call.Op))
+		names := slices.Sorted(maps.Keys(f.catalog.events))
+		if near := schema.Nearest(f.call.Op, slices.Values(names), 3); len(near) > 0 {
+			return err.WithHint("Did you mean %s?", quoted(near))
+		}
+		return err.WithHint("The connection has: %s.", quoted(names))
+	}
+	args := e.Args
+	if args == nil {
+		args = json.RawMessage(noArgs)
+	}
+	f.call.Operation = provider.Operation{Name: e.Name, Title: e.Title, Description: e.Description, Args: args}
+	f.entry = &entry{def: f.call.Operation, args: NewSchema(args)}
+	return nil
+}

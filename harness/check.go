@@ -1,0 +1,284 @@
+package harness
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/bridle-dev/bridle/connection"
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/gates"
+	"github.com/bridle-dev/bridle/model"
+	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/steps"
+)
+
+// clone copies what the caller may go on changing.
+func clone(c Config) Config {
+	c.Tools = slices.Clone(c.Tools)
+	c.Connections = maps.Clone(c.Connections)
+	c.Profiles = slices.Clone(c.Profiles)
+	c.Hooks = slices.Clone(c.Hooks)
+	return c
+}
+
+// check finds every mistake in the configuration that needs no dialling.
+func (h *AgentHarness) check() error {
+	c := h.config
+	var errs []error
+	add := func(err error) { errs = append(errs, err) }
+	if c.Name == "" {
+		add(fault.New(fault.HarnessInvalid, "harness has no name").WithHint("Set Config.Name."))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Connections)) {
+		add(checkEntry(name, c.Connections[name]))
+		add(checkPool(name, c.Connections[name]))
+	}
+	for _, hook := range c.Hooks {
+		if hook.BeforeToolCall == nil {
+			add(fault.New(fault.HarnessInvalid, "hook %s has no function", fault.Quote(hook.Name)).
+				WithHint("Set BeforeToolCall, or leave the hook out."))
+		}
+	}
+	add(checkTools(c.Tools, "Config.Tools"))
+	h.compile(c.Tools)
+	for _, t := range c.Tools {
+		if p, ok := t.(connection.Pick); ok {
+			add(fault.New(fault.ToolInvalid, "Config.Tools holds a pick of a connection").At(string(p.Name()), "").
+				WithHint("Every connection is offered already; put the pick into the Tools of a model step."))
+		}
+	}
+	h.graphUses = &uses{}
+	if h.graph != nil {
+		steps.Visit(h.graph, steps.Visitor{
+			Model: func(m *steps.CallModel) { h.compile(m.Tools) },
+			Tool:  func(t *steps.InvokeTool) { h.compile([]steps.Tool{t.Tool}) },
+		})
+		add(steps.Check(h.graph))
+		h.graphUses = h.usesOf(h.graph)
+		add(h.graphUses.err)
+		add(h.checkStepEntries(h.graphUses, nil))
+	}
+	return errors.Join(errs...)
+}
+
+// compile keeps the schemas of Go tools, which are used by every turn.
+func (h *AgentHarness) compile(tools []steps.Tool) {
+	for _, t := range tools {
+		if f, ok := t.(*steps.FuncTool); ok && f != nil {
+			h.schemas[f] = gates.NewSchema(f.Args())
+		}
+	}
+}
+
+// checkEntry finds mistakes in one entry, wherever it is attached.
+func checkEntry(name connection.Name, e connection.Entry) error {
+	if err := name.Check(); err != nil {
+		return err
+	}
+	if e.Provider == nil {
+		return fault.New(fault.ConnectionInvalid, "entry has no provider").At(string(name), "").
+			WithHint("Set Entry.Provider.")
+	}
+	errs := []error{gates.CheckPolicy(name, e.Policy)}
+	if c, ok := e.Provider.(provider.Checker); ok {
+		if err := c.Check(); err != nil {
+			errs = append(errs, placed(err, fault.ConnectionInvalid, string(name)))
+		}
+	}
+	switch e.Expose {
+	case connection.ExposeEager, connection.ExposeNone:
+	default:
+		errs = append(errs, fault.New(fault.ConnectionInvalid, "expose %s is unknown", fault.Quote(string(e.Expose))).
+			At(string(name), "").WithHint("Use ExposeEager or ExposeNone."))
+	}
+	return errors.Join(errs...)
+}
+
+// checkPool refuses pools: their leases are not there yet, and a pool that
+// handed out one shared connection would be worse than none.
+func checkPool(name connection.Name, e connection.Entry) error {
+	if e.Pool == nil {
+		return nil
+	}
+	if _, ok := e.Provider.(provider.Provisioner); !ok && e.Provider != nil {
+		return fault.New(fault.ConnectionInvalid, "provider cannot make connections on demand").At(string(name), "").
+			WithHint("Clear Entry.Pool, or use a provider that can provision.")
+	}
+	return fault.New(fault.ConnectionInvalid, "pools cannot be leased from in this version").At(string(name), "").
+		WithHint("Clear Entry.Pool.")
+}
+
+// checkTools finds bad tools, and tools the host gave one name.
+func checkTools(tools []steps.Tool, where string) error {
+	var errs []error
+	seen := map[string]bool{}
+	for i, t := range tools {
+		switch t := t.(type) {
+		case *steps.FuncTool:
+			if t == nil {
+				errs = append(errs, fault.New(fault.ToolInvalid, "tool %d of %s is nil", i, where).
+					WithHint("Leave it out."))
+				continue
+			}
+			errs = append(errs, t.Check())
+			if seen[t.Name()] {
+				errs = append(errs, fault.New(fault.ConnectionToolConflict, "two tools of %s are named %q", where, t.Name()).
+					WithHint("Rename one of them."))
+			}
+			seen[t.Name()] = true
+		case connection.Pick:
+			errs = append(errs, t.Check())
+		case nil:
+			errs = append(errs, fault.New(fault.ToolInvalid, "tool %d of %s is nil", i, where).WithHint("Leave it out."))
+		default:
+			errs = append(errs, fault.New(fault.ToolInvalid, "tool %d of %s is a %T", i, where, t).
+				WithHint("Use a steps.FuncTool or a connection.Pick."))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// uses are what a tree of steps needs from the harness.
+type uses struct {
+	names  []connection.Name // connections that steps call, wait on or pick from
+	attach connection.Set    // what model steps attach
+	err    error             // mistakes found while collecting
+}
+
+// usesOf walks a tree that steps.Check has accepted, or collects what it can.
+func (h *AgentHarness) usesOf(s steps.Step) *uses {
+	u := &uses{attach: connection.Set{}}
+	steps.Visit(s, steps.Visitor{
+		Call:  func(c *steps.Call) { u.names = append(u.names, c.Target()) },
+		Wait:  func(w *steps.Wait) { u.names = append(u.names, w.Target()) },
+		Model: func(m *steps.CallModel) { u.err = errors.Join(u.err, h.useModel(u, m)) },
+	})
+	return u
+}
+
+// useModel collects what a model step needs and finds its mistakes.
+func (h *AgentHarness) useModel(u *uses, m *steps.CallModel) error {
+	var errs []error
+	if m.Model == nil && h.config.Model == nil {
+		errs = append(errs, inStep(m.ID, fault.New(fault.MissingModel, "step has no model").
+			WithHint("Set CallModel.Model or Config.Model.")))
+	}
+	errs = append(errs, inStep(m.ID, checkTools(m.Tools, "the step")))
+	if m.NoTools && len(m.Tools) > 0 {
+		errs = append(errs, inStep(m.ID, fault.New(fault.StepInvalid, "step lists tools and wants none").
+			WithHint("Clear NoTools or Tools.")))
+	}
+	if m.ToolChoice.Mode == model.ChooseTool && m.NoTools {
+		errs = append(errs, inStep(m.ID, unknownChoice(m.ToolChoice.Name, nil)))
+	}
+	for _, t := range m.Tools {
+		p, ok := t.(connection.Pick)
+		if !ok {
+			continue
+		}
+		entry, attaches := p.Entry()
+		if !attaches {
+			u.names = append(u.names, p.Name())
+			continue
+		}
+		errs = append(errs, inStep(m.ID, u.add(p.Name(), entry)))
+	}
+	return errors.Join(errs...)
+}
+
+// add takes an entry that a model step attaches.
+func (u *uses) add(name connection.Name, entry connection.Entry) error {
+	if entry.Pool != nil {
+		return poolBelow(name)
+	}
+	if have, ok := u.attach[name]; ok && !sameEntry(have, entry) {
+		return taken(name, "another step")
+	}
+	if err := checkEntry(name, entry); err != nil {
+		return err
+	}
+	u.attach[name] = entry
+	return nil
+}
+
+// checkAttach finds mistakes in the connections of a turn or run, and names
+// that its steps use and nobody attaches.
+func (h *AgentHarness) checkAttach(set connection.Set, u *uses) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		entry := set[name]
+		if entry.Pool != nil {
+			errs = append(errs, poolBelow(name))
+			continue
+		}
+		if err := checkEntry(name, entry); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if have, ok := h.config.Connections[name]; ok && !sameEntry(have, entry) {
+			errs = append(errs, taken(name, "the harness"))
+		}
+	}
+	errs = append(errs, h.checkStepEntries(u, set))
+	for _, name := range u.names {
+		errs = append(errs, h.checkName(name, set))
+	}
+	return errors.Join(errs...)
+}
+
+// checkStepEntries compares what steps attach with what is attached above them.
+func (h *AgentHarness) checkStepEntries(u *uses, set connection.Set) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(u.attach)) {
+		if have, ok := h.config.Connections[name]; ok && !sameEntry(have, u.attach[name]) {
+			errs = append(errs, taken(name, "the harness"))
+		}
+		if have, ok := set[name]; ok && !sameEntry(have, u.attach[name]) {
+			errs = append(errs, taken(name, "the turn"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkName returns CONNECTION_UNKNOWN for a name that cannot become known. A
+// provider may make several connections, named <name>-<id> once it is dialled.
+func (h *AgentHarness) checkName(name connection.Name, set connection.Set) error {
+	if err := name.Check(); err != nil {
+		return err
+	}
+	known := slices.Sorted(maps.Keys(h.config.Connections))
+	known = slices.AppendSeq(known, maps.Keys(set))
+	for _, k := range known {
+		if k == name || len(name) > len(k) && name[:len(k)] == k && name[len(k)] == '-' {
+			return nil
+		}
+	}
+	slices.Sort(known)
+	return unknownConnection(name, slices.Compact(known))
+}
+
+func poolBelow(name connection.Name) error {
+	return fault.New(fault.ConnectionInvalid, "only the harness may have pools").At(string(name), "").
+		WithHint("Move the entry to Config.Connections, or clear Entry.Pool.")
+}
+
+func taken(name connection.Name, by string) error {
+	return fault.New(fault.ConnectionNameTaken, "%s attaches another connection under this name", by).
+		At(string(name), "").WithHint("Use another name, or the same provider with the same options.")
+}
+
+func unknownChoice(name string, offered []string) error {
+	return fault.New(fault.UnknownToolChoice, "tool %s is not offered", fault.Quote(name)).
+		WithHint("Choose one of %v.", offered)
+}
+
+// inStep gives configuration errors the id of their step.
+func inStep(id steps.ID, err error) error {
+	if fe, ok := err.(*fault.Error); ok && fe.Step == "" {
+		at := *fe
+		at.Step = string(id)
+		return &at
+	}
+	return err
+}

@@ -1,0 +1,137 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/bridle-dev/bridle/event"
+)
+
+// keptEvents is how many past events a harness keeps for late readers: about
+// a busy minute, and a few megabytes at most.
+const keptEvents = 10_000
+
+// hub keeps the latest events and wakes readers. Readers pull at their own
+// pace, so a slow one never holds up the work it watches.
+type hub struct {
+	mu     sync.Mutex
+	ring   []event.Event // ring[seq % len(ring)] for seq in [next-kept, next)
+	next   uint64
+	closed bool
+	wake   chan struct{} // made when a reader waits, closed by the next event
+}
+
+func newHub(size int) *hub { return &hub{ring: make([]event.Event, size)} }
+
+// publish stamps and keeps an event. Events after close are lost: nobody can
+// act on them any more.
+func (b *hub) publish(ev event.Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return
+	}
+	if ev.Time.IsZero() {
+		ev.Time = time.Now()
+	}
+	ev.ID = eventID(b.next)
+	b.ring[b.next%uint64(len(b.ring))] = ev
+	b.next++
+	b.signal()
+}
+
+// eventID orders as text.
+func eventID(seq uint64) event.ID { return event.ID(fmt.Sprintf("%016x", seq)) }
+
+// after returns the position that follows an event, or false for an id that is
+// not one of ours.
+func (b *hub) after(id event.ID) (uint64, bool) {
+	var seq uint64
+	if _, err := fmt.Sscanf(string(id), "%016x", &seq); err != nil || eventID(seq) != id {
+		return 0, false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return seq + 1, seq < b.next
+}
+
+func (b *hub) signal() {
+	if b.wake != nil {
+		close(b.wake)
+		b.wake = nil
+	}
+}
+
+// close lets readers finish with what is kept.
+func (b *hub) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	b.signal()
+}
+
+// position is where the next event will be.
+func (b *hub) position() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.next
+}
+
+// pull returns the event at seq or the oldest kept after it, with how many were
+// missed in between. Without one it returns a channel to wait on, nil once the
+// hub is closed.
+func (b *hub) pull(seq uint64) (ev event.Event, at uint64, missed uint64, wait <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.next > uint64(len(b.ring)) && seq < b.next-uint64(len(b.ring)) {
+		oldest := b.next - uint64(len(b.ring))
+		missed, seq = oldest-seq, oldest
+	}
+	if seq < b.next {
+		return b.ring[seq%uint64(len(b.ring))], seq, missed, nil
+	}
+	if b.closed {
+		return event.Event{}, seq, missed, nil
+	}
+	if b.wake == nil {
+		b.wake = make(chan struct{})
+	}
+	return event.Event{}, seq, missed, b.wake
+}
+
+// read yields the events from seq on that keep selects, until ctx ends, the hub
+// is closed, or last says that an event is the reader's last one.
+func (b *hub) read(ctx context.Context, seq uint64, keep, last func(event.Event) bool) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
+		for seq := seq; ; {
+			ev, at, missed, wait := b.pull(seq)
+			if missed > 0 && !yield(dropped(at, missed), nil) {
+				return
+			}
+			if ev.ID == "" && wait == nil {
+				return
+			}
+			if wait != nil {
+				select {
+				case <-wait:
+					continue
+				case <-ctx.Done():
+					yield(event.Event{}, context.Cause(ctx))
+					return
+				}
+			}
+			seq = at + 1
+			if keep(ev) && !yield(ev, nil) || last(ev) {
+				return
+			}
+		}
+	}
+}
+
+func dropped(at, count uint64) event.Event {
+	return event.Event{ID: eventID(at - 1), Time: time.Now(), Type: event.EventsDropped,
+		Data: map[string]any{"count": count}}
+}

@@ -1,0 +1,272 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/bridle-dev/bridle/connection"
+	"github.com/bridle-dev/bridle/event"
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/gates"
+	"github.com/bridle-dev/bridle/model"
+	"github.com/bridle-dev/bridle/steps"
+)
+
+// execution is one run of a tree of steps: a turn, or a direct run.
+type execution struct {
+	h       *AgentHarness
+	id      ExecutionID
+	thread  ThreadID
+	turn    *thread // whose turn this is; nil for a direct run
+	scope   *scope  // what steps can name: the harness's and the turn's
+	models  *scope  // what model steps can name as well: the steps' own
+	log     *conversation
+	started time.Time
+
+	mu    sync.Mutex
+	calls map[string]bool // call ids seen
+	pins  map[connection.Name]*gates.Catalog
+	usage model.Usage
+}
+
+// run attaches connections, runs the steps, and releases the connections.
+func (x *execution) run(ctx context.Context, s steps.Step, input json.RawMessage, set connection.Set, kind event.SpanKind) (out json.RawMessage, err error) {
+	ctx, end := x.h.span(ctx, event.Span{Kind: kind, Name: string(s.StepID()), Thread: x.thread, Execution: x.id})
+	defer func() { end(err) }()
+
+	u := x.h.usesOf(s)
+	if err := x.h.checkAttach(set, u); err != nil {
+		return nil, err
+	}
+	x.scope = newScope(x.h, x.h.scope, set)
+	x.models = newScope(x.h, x.scope, u.attach)
+	x.calls, x.pins = map[string]bool{}, map[connection.Name]*gates.Catalog{}
+	defer x.release(ctx)
+	x.scope.start(ctx)
+	x.models.start(ctx)
+	if err := x.settle(ctx); err != nil {
+		return nil, err
+	}
+	if err := x.checkChoices(s); err != nil {
+		return nil, err
+	}
+	return steps.Run(ctx, &runtime{x: x, log: x.log}, s, input)
+}
+
+// settle gives connections a moment to become ready. One that hangs costs a
+// turn that moment, not the turn.
+func (x *execution) settle(ctx context.Context) error {
+	for _, s := range []*scope{x.h.scope, x.scope, x.models} {
+		if err := s.settle(ctx); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return fault.From(context.Cause(ctx), fault.Cancelled)
+	}
+	return nil
+}
+
+// release ends what the execution attached. It is not cut short by the end of
+// the execution's context.
+func (x *execution) release(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit+time.Second)
+	defer cancel()
+	for _, s := range []*scope{x.models, x.scope} {
+		if err := s.stop(ctx); err != nil {
+			x.emit(event.Event{Type: event.Warning, Text: "connection of the turn was not released cleanly", Err: err})
+		}
+		for _, name := range s.names() {
+			x.emit(event.Event{Type: event.ConnectionClosed, Connection: string(name)})
+		}
+	}
+}
+
+// pin returns the catalog of a link as it was when this execution first looked,
+// so that the tools of a turn do not change under a model.
+func (x *execution) pin(l *link) *gates.Catalog {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if c := x.pins[l.name]; c != nil {
+		return c
+	}
+	c, _ := l.current()
+	x.pins[l.name] = c
+	return c
+}
+
+// callID makes a model's call id unique within the execution.
+func (x *execution) callID(id string, round, index int) string {
+	if id == "" {
+		id = fmt.Sprintf("r%d.%d", round, index)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	unique := id
+	for n := 2; x.calls[unique]; n++ {
+		unique = fmt.Sprintf("%s~%d", id, n)
+	}
+	x.calls[unique] = true
+	return unique
+}
+
+func (x *execution) spend(u model.Usage) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.usage = x.usage.Add(u)
+}
+
+func (x *execution) used() model.Usage {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.usage
+}
+
+// emit publishes an event of this execution.
+func (x *execution) emit(ev event.Event) {
+	ev.Execution, ev.Thread = x.id, x.thread
+	x.h.emit(ev)
+}
+
+// add appends items to a conversation and says so.
+func (x *execution) add(log *conversation, items ...model.Item) {
+	log.append(items...)
+	for i := range items {
+		x.emit(event.Event{Type: event.ItemAppended, Item: &items[i]})
+	}
+}
+
+// runtime is the harness as one line of steps sees it: the execution's own, or
+// that of a parallel path or a spawned child with a conversation of its own.
+type runtime struct {
+	x   *execution
+	log *conversation
+}
+
+var _ steps.Runtime = (*runtime)(nil)
+
+// Info implements steps.Runtime.
+func (r *runtime) Info() steps.Info {
+	return steps.Info{Execution: r.x.id, Thread: r.x.thread}
+}
+
+// Items implements steps.Runtime.
+func (r *runtime) Items() []model.Item { return append([]model.Item(nil), r.log.view()...) }
+
+// Enter implements steps.Runtime. Nothing is recorded in this version, so
+// every step runs.
+func (r *runtime) Enter(ctx context.Context, _ steps.Path, _ steps.Kind) (*steps.Recorded, error) {
+	if ctx.Err() != nil {
+		return nil, fault.From(context.Cause(ctx), fault.Cancelled)
+	}
+	return nil, nil
+}
+
+// Leave implements steps.Runtime.
+func (r *runtime) Leave(context.Context, steps.Path, steps.Recorded) error { return nil }
+
+// Emit implements steps.Runtime.
+func (r *runtime) Emit(ev event.Event) { r.x.emit(ev) }
+
+// Fork implements steps.Runtime. A parallel path begins with the conversation
+// so far, a spawned child with an empty one; neither adds to its parent's.
+func (r *runtime) Fork(_ context.Context, _ steps.Path, kind steps.Kind) (steps.Runtime, func(error) error, error) {
+	fork := &runtime{x: r.x, log: newConversation(r.log.view())}
+	if kind == steps.KindSpawn {
+		fork.log = newConversation(nil)
+	}
+	return fork, func(error) error { return nil }, nil
+}
+
+// Run runs a step with its connections and returns its output. input is
+// marshalled as JSON; nil is null. The run reads its thread's conversation and
+// does not add to it. It starts the harness if that has not happened.
+//
+// Configuration mistakes are found before anything is dialled. An execution id
+// that is running now is EXECUTION_EXISTS; one that has ended may be used
+// again and runs anew, since results are not kept in this version.
+func (h *AgentHarness) Run(ctx context.Context, s steps.Step, input any, opts *RunOptions) (json.RawMessage, error) {
+	var o RunOptions
+	if opts != nil {
+		o = *opts
+	}
+	raw, err := h.checkRun(s, input, &o)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.begin(); err != nil {
+		return nil, err
+	}
+	defer h.end()
+	x := &execution{h: h, id: o.Execution, thread: o.Thread, started: h.clock()}
+	if err := h.enter(x); err != nil {
+		return nil, err
+	}
+	defer h.leave(x)
+	x.log = newConversation(h.history(x.thread))
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(h.life, func() { cancel(context.Cause(h.life)) })()
+	return x.run(ctx, s, raw, o.Connections, event.SpanRun)
+}
+
+// checkRun finds mistakes in what Run was given and fills in ids.
+func (h *AgentHarness) checkRun(s steps.Step, input any, o *RunOptions) (json.RawMessage, error) {
+	if err := steps.Check(s); err != nil {
+		return nil, err
+	}
+	for what, id := range map[string]string{"execution id": string(o.Execution), "thread id": string(o.Thread)} {
+		if err := checkID(what, id); err != nil {
+			return nil, err
+		}
+	}
+	u := h.usesOf(s)
+	if u.err != nil {
+		return nil, u.err
+	}
+	if err := h.checkAttach(o.Connections, u); err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(input)
+	if err != nil {
+		return nil, fault.New(fault.StepInvalid, "input cannot be written as JSON: %w", err)
+	}
+	if o.Execution == "" {
+		o.Execution = ExecutionID(newID("exe-"))
+	}
+	if o.Thread == "" {
+		o.Thread = ThreadID(o.Execution)
+	}
+	return raw, nil
+}
+
+// Run runs a typed step on h and decodes its output. See AgentHarness.Run.
+func Run[Out any](ctx context.Context, h *AgentHarness, s steps.Typed[Out], input any, opts *RunOptions) (Out, error) {
+	raw, err := h.Run(ctx, s, input, opts)
+	if err != nil {
+		var none Out
+		return none, err
+	}
+	return steps.Decode[Out](raw)
+}
+
+// enter notes that an execution runs, or says that its id is in use.
+func (h *AgentHarness) enter(x *execution) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.running[x.id] != nil {
+		return fault.New(fault.ExecutionExists, "execution %s is running", fault.Quote(string(x.id))).
+			WithHint("Wait for it to end, or use another id.")
+	}
+	h.running[x.id] = x
+	return nil
+}
+
+func (h *AgentHarness) leave(x *execution) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.running, x.id)
+}

@@ -1,0 +1,295 @@
+// Package harness runs agents that act on live things.
+//
+// An [AgentHarness] holds named connections, answers messages in turns and runs
+// steps. Every call of a model or a step goes through one chain of gates before
+// anything reaches a provider.
+//
+//	h, err := harness.New(harness.Config{
+//		Name:        "notes",
+//		Model:       scripted.New(scripted.CallTool("notes_add", map[string]any{"text": "hello"}), scripted.Say("Done.")),
+//		Connections: connection.Set{"notes": {Provider: mcp.Command("notes-server")}},
+//	})
+//	turn, err := h.Execute(ctx, "Note a greeting", nil)
+//	answer, err := turn.Wait(ctx)
+//	err = h.Close(ctx)
+//
+// # Connections
+//
+// All connections are made in parallel when the harness starts: on the first
+// Execute or Run, or by Start. One that fails is tried again in the background
+// and costs only those who use it; [AgentHarness.Status] says why. A connection
+// that is lost in the middle of a call fails that call: as not_sent if the peer
+// cannot have acted, as outcome_unknown otherwise. Nothing is repeated by
+// itself.
+//
+// # Turns
+//
+// Messages of one thread are answered in order, one turn at a time; threads are
+// independent. A turn runs Config.Graph, or without one a single model step. The
+// conversation of a thread grows only by turns that succeed, and is kept in
+// memory: it ends with the process.
+//
+// # Tools
+//
+// A model sees an operation as the tool <connection>_<operation>, with anything
+// outside [A-Za-z0-9_-] replaced by "_" and at most 64 characters; names that
+// would be cut or clash end in a hash. The tools of a turn are fixed when it
+// starts. A call of an operation that was removed meanwhile is refused.
+//
+// # Errors
+//
+// Configuration mistakes are found by New, Execute and Run before anything is
+// dialled. Everything else is a run-time code of package fault. A model gets
+// the same errors as text and may go on.
+//
+// # Concurrency
+//
+// All methods may be called concurrently.
+package harness
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/bridle-dev/bridle/connection"
+	"github.com/bridle-dev/bridle/event"
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/gates"
+	"github.com/bridle-dev/bridle/model"
+	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/secrets"
+	"github.com/bridle-dev/bridle/steps"
+)
+
+// Names of other packages that applications meet through the harness.
+type (
+	// ExecutionID names one run.
+	ExecutionID = provider.ExecutionID
+	// ThreadID names a conversation.
+	ThreadID = provider.ThreadID
+	// Event is something that happened.
+	Event = event.Event
+	// RunOptions are settings of one direct run.
+	RunOptions = steps.RunOptions
+	// Profile is a versioned vocabulary.
+	Profile = provider.Profile
+)
+
+// Config configures a harness. Only Name is required. Slices and maps are
+// copied; what they point to is not.
+type Config struct {
+	// Name names the harness in errors and logs.
+	Name string
+	// Model answers model steps that bring none of their own.
+	Model model.Model
+	// Instructions are for model steps that bring none of their own.
+	Instructions string
+	// Graph runs for the messages of each turn. Default: one model step.
+	Graph steps.Step
+	// Tools are Go tools offered to model steps without a list of their own.
+	Tools []steps.Tool
+	// Connections are attached for the harness's life.
+	Connections connection.Set
+	// Profiles are the definitions that declaring servers are checked against.
+	Profiles []*Profile
+	// Hooks judge every call before it is sent, in order.
+	Hooks []gates.Hook
+	// Logger takes remarks and the output of child processes. Default silent.
+	Logger *slog.Logger
+	// Tracer follows work as spans. Nil costs nothing.
+	Tracer event.Tracer
+	// StreamIdle is how long a model's stream may be silent before its round is
+	// given up as model_stalled. 0 is 2 minutes; negative is no limit.
+	StreamIdle time.Duration
+}
+
+// AgentHarness owns connections, threads and turns. Make it with New.
+type AgentHarness struct {
+	config    Config
+	log       *slog.Logger
+	scrubber  *secrets.Scrubber
+	chain     *gates.Chain
+	hub       *hub
+	graph     steps.Step
+	graphUses *uses
+	scope     *scope
+	schemas   map[*steps.FuncTool]*gates.Schema // of the tools that New saw
+
+	life context.Context // ends with Close; the parent of all work
+	cut  context.CancelCauseFunc
+	work sync.WaitGroup // turns and runs
+
+	mu       sync.Mutex
+	phase    phase
+	threads  map[ThreadID]*thread
+	fresh    []*thread // those that the harness named itself, oldest first
+	messages map[MessageID]*message
+	recent   []*message // oldest first
+	running  map[ExecutionID]*execution
+	closing  chan struct{} // made by the first Close, closed when it is done
+	failed   error         // what closing came to; valid once closing is closed
+}
+
+// phase is where a harness is in its life.
+type phase int
+
+const (
+	idle phase = iota
+	started
+	draining
+	closed
+)
+
+// New makes a harness. It finds every mistake that needs no dialling, and
+// dials nothing. Errors are configuration errors, joined if there are several.
+func New(config Config) (*AgentHarness, error) {
+	config = clone(config)
+	h := &AgentHarness{config: config, schemas: map[*steps.FuncTool]*gates.Schema{}, log: config.Logger, scrubber: secrets.NewScrubber(), graph: config.Graph,
+		hub: newHub(keptEvents), threads: map[ThreadID]*thread{}, messages: map[MessageID]*message{}, running: map[ExecutionID]*execution{}}
+	if h.log == nil {
+		h.log = slog.New(slog.DiscardHandler)
+	}
+	if h.graph == nil && config.Model != nil {
+		h.graph = steps.Loop{ID: "agent", Body: steps.CallModel{ID: "turn"}, Until: steps.NoToolCalls()}
+	}
+	h.chain = gates.New(&gates.Options{Hooks: config.Hooks, Scrubber: h.scrubber, Logger: h.log})
+	if err := h.check(); err != nil {
+		return nil, err
+	}
+	h.scope = newScope(h, nil, config.Connections)
+	// The harness outlives every caller; Close ends this context.
+	h.life, h.cut = context.WithCancelCause(context.Background())
+	return h, nil
+}
+
+// Start connects and returns when every connection is ready or has failed once,
+// or ctx ends. It fails if a required connection is not ready. Connections go
+// on being tried after that; calling Start again reports anew. It is optional.
+func (h *AgentHarness) Start(ctx context.Context) error {
+	if err := h.begin(); err != nil {
+		return err
+	}
+	defer h.end()
+	return h.scope.settle(ctx)
+}
+
+// begin counts a piece of work and starts the harness if it is the first.
+func (h *AgentHarness) begin() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch h.phase {
+	case idle:
+		h.phase = started
+		h.scope.start(h.life)
+	case draining, closed:
+		return fault.New(fault.Closed, "harness %q takes no more work", h.config.Name)
+	}
+	h.work.Add(1)
+	return nil
+}
+
+func (h *AgentHarness) end() { h.work.Done() }
+
+// Drain takes no more work, waits until turns and runs have ended, and closes.
+// If ctx ends first, what still runs is cut.
+func (h *AgentHarness) Drain(ctx context.Context) error {
+	h.mu.Lock()
+	if h.phase < draining {
+		h.phase = draining
+	}
+	h.mu.Unlock()
+	err := h.idle(ctx)
+	return errors.Join(err, h.Close(ctx))
+}
+
+// idle waits until no turn and no run is left.
+func (h *AgentHarness) idle(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		h.work.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fault.New(fault.Timeout, "turns or runs have not ended: %w", context.Cause(ctx))
+	}
+}
+
+// closeLimit bounds Close when its context does not: the time to cut work and to
+// release the most stubborn child process.
+const closeLimit = 20 * time.Second
+
+// Close cuts what runs, releases every connection, and returns when that is
+// done, ctx ends, or 20 seconds have passed, whichever is first. Everything is
+// closed even if a part fails; the first failure comes first in the error.
+// Closing again returns what the first Close came to.
+func (h *AgentHarness) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, closeLimit)
+	defer cancel()
+	h.mu.Lock()
+	first := h.closing == nil
+	if first {
+		h.closing = make(chan struct{})
+		h.phase = closed
+		go h.shut(context.WithoutCancel(ctx), h.closing)
+	}
+	closing := h.closing
+	h.mu.Unlock()
+	select {
+	case <-closing:
+		return h.failed
+	case <-ctx.Done():
+		return fault.New(fault.Timeout, "harness is still closing: %w", context.Cause(ctx))
+	}
+}
+
+// shut does the closing. It goes on if the caller of Close gave up.
+func (h *AgentHarness) shut(ctx context.Context, done chan struct{}) {
+	defer close(done)
+	ctx, cancel := context.WithTimeout(ctx, closeLimit)
+	defer cancel()
+	h.cut(fault.New(fault.Closed, "harness %q was closed", h.config.Name))
+	err := h.idle(ctx)
+	h.failed = errors.Join(err, h.scope.stop(ctx))
+	for _, name := range h.scope.names() {
+		h.emit(event.Event{Type: event.ConnectionClosed, Connection: string(name)})
+	}
+	h.hub.close()
+}
+
+// Abort ends the turn that runs on a thread and waits until it has ended.
+// Messages that wait there stay and are answered by a fresh turn. Without a
+// turn, or for an unknown thread, it does nothing.
+func (h *AgentHarness) Abort(ctx context.Context, thread ThreadID, reason string) error {
+	h.mu.Lock()
+	t := h.threads[thread]
+	h.mu.Unlock()
+	if t == nil {
+		return nil
+	}
+	return t.abort(ctx, reason)
+}
+
+// Manifest returns what a connection offers, waiting for it if it is about to
+// be ready. The caller owns the result.
+func (h *AgentHarness) Manifest(ctx context.Context, name connection.Name) (*provider.Manifest, error) {
+	if err := h.begin(); err != nil {
+		return nil, err
+	}
+	defer h.end()
+	sup, err := h.scope.resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	l, err := sup.await(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	catalog, _ := l.current()
+	return catalog.Manifest(), nil
+}

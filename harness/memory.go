@@ -1,0 +1,69 @@
+package harness
+
+import "github.com/bridle-dev/bridle/model"
+
+// What a harness remembers of the past, in memory, is bounded.
+const (
+	// keptMessages is how many messages are known by their id, so that one sent
+	// twice is answered once.
+	keptMessages = 10_000
+	// keptThreads is how many conversations without a name of the caller's are
+	// kept. Nobody can return to them but by Turn.Thread.
+	keptThreads = 1_000
+)
+
+// remember returns the known message of that id, or notes m as the one.
+func (h *AgentHarness) remember(m *message) *message {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if known := h.messages[m.id]; known != nil {
+		return known
+	}
+	h.messages[m.id] = m
+	h.recent = append(h.recent, m)
+	for i := 0; len(h.recent) > keptMessages && i < len(h.recent); {
+		if !h.recent[i].ended() {
+			i++
+			continue
+		}
+		delete(h.messages, h.recent[i].id)
+		h.recent = append(h.recent[:i], h.recent[i+1:]...)
+	}
+	return m
+}
+
+// thread returns the thread of that id and makes it if needed. own says that
+// the harness made up the id.
+func (h *AgentHarness) thread(id ThreadID, own bool) *thread {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.threads[id]
+	if t != nil {
+		return t
+	}
+	t = &thread{h: h, id: id}
+	h.threads[id] = t
+	if own {
+		h.fresh = append(h.fresh, t)
+	}
+	for i := 0; len(h.fresh) > keptThreads && i < len(h.fresh)-1; {
+		if h.fresh[i].busy() {
+			i++
+			continue
+		}
+		delete(h.threads, h.fresh[i].id)
+		h.fresh = append(h.fresh[:i], h.fresh[i+1:]...)
+	}
+	return t
+}
+
+// history returns the conversation of a thread; empty if there is none.
+func (h *AgentHarness) history(id ThreadID) []model.Item {
+	h.mu.Lock()
+	t := h.threads[id]
+	h.mu.Unlock()
+	if t == nil {
+		return nil
+	}
+	return t.past()
+}

@@ -1,0 +1,111 @@
+package harness
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/bridle-dev/bridle/connection"
+	"github.com/bridle-dev/bridle/event"
+	"github.com/bridle-dev/bridle/fault"
+)
+
+// Events yields what happens on a thread, or everywhere for "": the kept events
+// first, then live, until ctx ends or the harness is closed. Each range starts
+// again.
+func (h *AgentHarness) Events(ctx context.Context, thread ThreadID) iter.Seq2[Event, error] {
+	return h.hub.read(ctx, 0, onThread(thread), never)
+}
+
+// EventsAfter yields what happened on a thread after an event, as Events does.
+// An id that this harness did not make is a harness error, as the first pair.
+func (h *AgentHarness) EventsAfter(ctx context.Context, thread ThreadID, id event.ID) iter.Seq2[Event, error] {
+	seq, ok := h.hub.after(id)
+	if !ok {
+		return func(yield func(Event, error) bool) {
+			yield(Event{}, fault.New(fault.HarnessInvalid, "event id %s is not of this harness", fault.Quote(string(id))).
+				WithHint("Use the ID of an event from Events."))
+		}
+	}
+	return h.hub.read(ctx, seq, onThread(thread), never)
+}
+
+func onThread(thread ThreadID) func(Event) bool {
+	return func(ev Event) bool { return thread == "" || ev.Thread == thread }
+}
+
+func never(Event) bool { return false }
+
+// emit publishes an event with credentials replaced.
+func (h *AgentHarness) emit(ev event.Event) {
+	ev.Text = h.scrubber.String(ev.Text)
+	if ev.Err != nil {
+		ev.Err = h.chain.Error(ev.Err)
+	}
+	h.hub.publish(ev)
+}
+
+// span starts a span if someone follows. The returned function ends it.
+func (h *AgentHarness) span(ctx context.Context, s event.Span) (context.Context, func(error)) {
+	if h.config.Tracer == nil {
+		return ctx, func(error) {}
+	}
+	return h.config.Tracer.Start(ctx, &s)
+}
+
+// trace returns the W3C trace context to send along.
+func (h *AgentHarness) trace(ctx context.Context) map[string]string {
+	if p, ok := h.config.Tracer.(event.Propagator); ok {
+		return p.Propagate(ctx)
+	}
+	return nil
+}
+
+func (h *AgentHarness) clock() time.Time { return time.Now() }
+
+func (h *AgentHarness) since(t time.Time) time.Duration { return time.Since(t) }
+
+// Status is what is known about a harness at one moment.
+type Status struct {
+	// Connections are the harness's own, by name.
+	Connections []connection.Status
+	// Running are the executions in progress, in no order.
+	Running []ExecutionID
+	// Threads is how many conversations are kept.
+	Threads int
+}
+
+// Status looks at the harness without waiting. It contains no credentials.
+func (h *AgentHarness) Status() Status {
+	h.mu.Lock()
+	st := Status{Threads: len(h.threads)}
+	for id := range h.running {
+		st.Running = append(st.Running, id)
+	}
+	h.mu.Unlock()
+	tools := h.toolNames()
+	for _, name := range h.scope.names() {
+		st.Connections = append(st.Connections, h.scope.own[name].status(tools)...)
+	}
+	return st
+}
+
+// status reports the supervisor's connections: one line for each, or one line
+// under the configured name while there is none.
+func (s *supervisor) status(tools map[connection.Name][]string) []connection.Status {
+	s.mu.Lock()
+	base := connection.Status{Name: s.name, State: s.state, Err: s.err, RetryAt: s.retryAt, Attempts: s.attempts}
+	links := s.links
+	s.mu.Unlock()
+	if len(links) == 0 {
+		return []connection.Status{base}
+	}
+	var all []connection.Status
+	for _, l := range links {
+		st := base
+		catalog, identity := l.current()
+		st.Name, st.Identity, st.Notes, st.Tools = l.name, identity, catalog.Notes(), tools[l.name]
+		all = append(all, st)
+	}
+	return all
+}

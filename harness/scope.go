@@ -1,0 +1,157 @@
+package harness
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/bridle-dev/bridle/connection"
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/provider"
+)
+
+// scope holds connections that live and end together: those of the harness, of
+// a turn or run, or of the steps of one. A scope sees those of its parent.
+type scope struct {
+	parent *scope
+	own    map[connection.Name]*supervisor
+}
+
+// newScope makes the supervisors of a set. Names that the parent attaches
+// equally are left to it; checkAttach has refused all others.
+func newScope(h *AgentHarness, parent *scope, set connection.Set) *scope {
+	s := &scope{parent: parent, own: make(map[connection.Name]*supervisor, len(set))}
+	for name, entry := range set {
+		if parent == nil || parent.find(name) == nil {
+			s.own[name] = newSupervisor(h, name, entry)
+		}
+	}
+	return s
+}
+
+func (s *scope) start(ctx context.Context) {
+	for _, name := range s.names() {
+		s.own[name].start(ctx)
+	}
+}
+
+// stop ends all connections at the same time, those that fail to end included.
+func (s *scope) stop(ctx context.Context) error {
+	errs := make([]error, len(s.own))
+	var wg sync.WaitGroup
+	for i, name := range s.names() {
+		wg.Go(func() { errs[i] = s.own[name].stop(ctx) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// settle waits until every connection has been tried once: required ones until
+// ctx ends, others for a moment at most. It returns what went wrong with the
+// required ones; others only cost those who use them.
+func (s *scope) settle(ctx context.Context) error {
+	brief, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var errs []error
+	for _, name := range s.names() {
+		sup := s.own[name]
+		if !sup.entry.Required {
+			sup.settled(brief) // its error is in the status
+			continue
+		}
+		if err := sup.settled(ctx); err != nil {
+			errs = append(errs, &fault.Error{Code: fault.Unavailable, Connection: string(name), Err: err,
+				Hint: "The connection is required; start its server, or clear Entry.Required."})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// names are the scope's own, in order.
+func (s *scope) names() []connection.Name { return slices.Sorted(maps.Keys(s.own)) }
+
+// find returns the supervisor that attaches a name, here or above.
+func (s *scope) find(name connection.Name) *supervisor {
+	for ; s != nil; s = s.parent {
+		if sup := s.own[name]; sup != nil {
+			return sup
+		}
+	}
+	return nil
+}
+
+// resolve returns the supervisor behind the name of a connection, which may be
+// one of several that a provider makes.
+func (s *scope) resolve(name connection.Name) (*supervisor, error) {
+	if sup := s.find(name); sup != nil {
+		return sup, nil
+	}
+	for at := s; at != nil; at = at.parent {
+		for _, sup := range at.own {
+			if slices.ContainsFunc(sup.snapshot(), func(l *link) bool { return l.name == name }) {
+				return sup, nil
+			}
+		}
+	}
+	return nil, unknownConnection(name, s.all())
+}
+
+func unknownConnection(name connection.Name, known []connection.Name) error {
+	e := fault.New(fault.ConnectionUnknown, "no connection of that name is attached").At(string(name), "")
+	if len(known) == 0 {
+		return e.WithHint("Add it to Config.Connections.")
+	}
+	return e.WithHint("Add it to Config.Connections, or use one of %v.", known)
+}
+
+// all are the names attached here and above, in order.
+func (s *scope) all() []connection.Name {
+	var names []connection.Name
+	for at := s; at != nil; at = at.parent {
+		names = append(names, at.names()...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// links returns what is or was connected here and above, by name.
+func (s *scope) links() []offered {
+	var links []offered
+	for at := s; at != nil; at = at.parent {
+		for _, sup := range at.own {
+			for _, l := range sup.snapshot() {
+				links = append(links, offered{sup, l})
+			}
+		}
+	}
+	slices.SortFunc(links, func(a, b offered) int { return cmp.Compare(a.link.name, b.link.name) })
+	return links
+}
+
+// offered is a link with the settings it is offered under.
+type offered struct {
+	sup  *supervisor
+	link *link
+}
+
+// sameEntry reports whether attaching a name again means the same connection:
+// the same provider with the same options, under the same settings.
+func sameEntry(a, b connection.Entry) bool {
+	if !sameProvider(a.Provider, b.Provider) {
+		return false
+	}
+	a.Provider, b.Provider = nil, nil
+	return reflect.DeepEqual(a, b)
+}
+
+func sameProvider(a, b provider.Provider) bool {
+	if e, ok := a.(provider.Equaler); ok {
+		return e.Equal(b)
+	}
+	ta, tb := reflect.TypeOf(a), reflect.TypeOf(b)
+	return ta == tb && ta.Comparable() && reflect.ValueOf(a).Comparable() && a == b
+}

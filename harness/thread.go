@@ -1,0 +1,235 @@
+package harness
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/bridle-dev/bridle/event"
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/model"
+	"github.com/bridle-dev/bridle/provider"
+)
+
+// thread is the unit of order: its messages wait in a queue and run one turn
+// at a time. A goroutine works on it only while there is something to do.
+type thread struct {
+	h  *AgentHarness
+	id provider.ThreadID
+
+	mu      sync.Mutex
+	queue   []*message
+	history []model.Item // of turns that succeeded
+	turn    *turn        // the one that runs
+	working bool         // a goroutine is at work
+}
+
+// message is what Execute accepted. Its outcome is written once, before done is
+// closed.
+type message struct {
+	id       MessageID
+	thread   *thread
+	items    []model.Item
+	opts     ExecuteOptions
+	position uint64 // of its first event
+	assigned chan struct{}
+	done     chan struct{}
+
+	execution provider.ExecutionID // valid once assigned is closed
+	response  *Response
+	err       error
+}
+
+// turn is one run of the graph for one or several messages.
+type turn struct {
+	execution provider.ExecutionID
+	cancel    context.CancelCauseFunc
+	messages  []*message
+	done      chan struct{}
+}
+
+// accept puts a message in the queue. It reports whether a goroutine must be
+// started.
+func (t *thread) accept(m *message) (start bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if m.opts.Delivery == Interrupt {
+		t.queue = slices.Insert(t.queue, 0, m)
+		if t.turn != nil {
+			t.turn.cancel(fault.New(fault.Cancelled, "interrupted by message %s", m.id))
+		}
+	} else {
+		t.queue = append(t.queue, m)
+	}
+	start = !t.working
+	t.working = true
+	return start
+}
+
+// work runs turns until the queue is empty or ctx ends.
+func (t *thread) work(ctx context.Context) {
+	for {
+		batch, tn, tctx := t.next(ctx)
+		if batch == nil {
+			return
+		}
+		t.h.runTurn(tctx, t, tn)
+		tn.cancel(nil)
+		t.finish(tn)
+	}
+}
+
+// next takes the messages of the next turn: the first one, and those after it
+// that may share its turn.
+func (t *thread) next(ctx context.Context) ([]*message, *turn, context.Context) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if ctx.Err() != nil {
+		for _, m := range t.queue {
+			m.fail(context.Cause(ctx))
+		}
+		t.queue = nil
+	}
+	if len(t.queue) == 0 {
+		t.working = false
+		return nil, nil, nil
+	}
+	n := 1
+	for n < len(t.queue) && t.queue[0].shares() && t.queue[n].shares() {
+		n++
+	}
+	batch := slices.Clone(t.queue[:n])
+	t.queue = slices.Delete(t.queue, 0, n)
+	tctx, cancel := context.WithCancelCause(ctx)
+	t.turn = &turn{execution: provider.ExecutionID(newID("exe-")), cancel: cancel,
+		messages: batch, done: make(chan struct{})}
+	for _, m := range batch {
+		m.assign(t.turn.execution)
+	}
+	return batch, t.turn, tctx
+}
+
+// shares reports whether the message may be answered together with others.
+func (m *message) shares() bool { return len(m.opts.Connections) == 0 }
+
+func (m *message) assign(x provider.ExecutionID) {
+	m.execution = x
+	close(m.assigned)
+}
+
+func (m *message) ended() bool {
+	select {
+	case <-m.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (m *message) fail(err error) {
+	m.err = err
+	close(m.done)
+}
+
+// inject hands the messages that are waiting for the next model round to the
+// turn that runs.
+func (t *thread) inject(execution provider.ExecutionID) []*message {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.turn == nil || t.turn.execution != execution {
+		return nil
+	}
+	var taken []*message
+	t.queue = slices.DeleteFunc(t.queue, func(m *message) bool {
+		if m.opts.Delivery != BetweenRounds {
+			return false
+		}
+		taken = append(taken, m)
+		return true
+	})
+	t.turn.messages = append(t.turn.messages, taken...)
+	for _, m := range taken {
+		m.assign(execution)
+	}
+	return taken
+}
+
+// finish lets go of a turn whose messages have their outcome.
+func (t *thread) finish(tn *turn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.turn = nil
+	for _, m := range tn.messages {
+		close(m.done)
+	}
+	close(tn.done)
+}
+
+// abort ends the turn that runs and waits for it.
+func (t *thread) abort(ctx context.Context, reason string) error {
+	t.mu.Lock()
+	tn := t.turn
+	t.mu.Unlock()
+	if tn == nil {
+		return nil
+	}
+	if reason == "" {
+		reason = "aborted"
+	}
+	tn.cancel(fault.New(fault.Cancelled, "%s", reason))
+	select {
+	case <-tn.done:
+		return nil
+	case <-ctx.Done():
+		return fault.New(fault.Timeout, "turn is still ending: %w", context.Cause(ctx))
+	}
+}
+
+// keep takes over the conversation of a turn that succeeded.
+func (t *thread) keep(items []model.Item) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.history = items
+}
+
+func (t *thread) busy() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.working
+}
+
+func (t *thread) past() []model.Item {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.history
+}
+
+// runTurn runs the graph for the messages of a turn and gives them its outcome.
+func (h *AgentHarness) runTurn(ctx context.Context, t *thread, tn *turn) {
+	first := tn.messages[0]
+	x := &execution{h: h, id: tn.execution, thread: t.id, turn: t, started: h.clock()}
+	x.log = newConversation(t.past())
+	h.enter(x)
+	defer h.leave(x)
+
+	x.emit(event.Event{Type: event.TurnStarted})
+	for _, m := range tn.messages {
+		x.add(x.log, m.items...)
+	}
+	out, err := x.run(ctx, h.graph, nil, first.opts.Connections, event.SpanTurn)
+
+	var resp *Response
+	if err == nil {
+		t.keep(x.log.view())
+		resp = x.response(out)
+		x.emit(event.Event{Type: event.TurnCompleted, Text: resp.Text, Duration: h.since(x.started),
+			Data: map[string]any{"usage": resp.Usage}})
+	} else {
+		x.emit(event.Event{Type: event.TurnAborted, Err: err, Duration: h.since(x.started)})
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, m := range tn.messages {
+		m.response, m.err = resp, err
+	}
+}

@@ -1,0 +1,172 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/bridle-dev/bridle/event"
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/gates"
+	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/steps"
+)
+
+// Wait implements steps.Runtime. When the connection is lost, it listens again
+// from the last position as soon as the connection is back; what a source
+// cannot replay it reports as a gap.
+func (r *runtime) Wait(ctx context.Context, path steps.Path, s *steps.Wait, around func(context.Context) (json.RawMessage, error)) (out json.RawMessage, err error) {
+	args, err := arguments(s.Args)
+	if err != nil {
+		return nil, err
+	}
+	sup, err := r.x.scope.resolve(s.Target())
+	if err != nil {
+		return nil, err
+	}
+	l := &listening{x: r.x, sup: sup, filter: s.Filter,
+		call: gates.Call{Connection: s.Target(), Op: s.Event, Args: args, Source: gates.SourceStep,
+			Step: string(path), Key: stepKey(r.x.id, string(path)), Execution: r.x.id, Thread: r.x.thread}}
+	ctx, end := r.x.h.span(ctx, event.Span{Kind: event.SpanWait, Name: s.Event, Thread: r.x.thread,
+		Execution: r.x.id, Step: string(path), Connection: string(s.Target()), Op: s.Event})
+	began := r.x.h.clock()
+	r.x.emit(l.event(event.WaitStarted))
+	defer func() {
+		end(err)
+		ev := l.event(event.WaitCompleted)
+		ev.Duration, ev.Err = r.x.h.since(began), err
+		r.x.emit(ev)
+	}()
+	return l.run(ctx, around)
+}
+
+// listening is one wait at work.
+type listening struct {
+	x      *execution
+	sup    *supervisor
+	call   gates.Call
+	filter func(provider.Event) bool
+	cursor provider.Cursor
+}
+
+func (l *listening) event(t event.Type) event.Event {
+	return event.Event{Type: t, Step: l.call.Step, Connection: string(l.call.Connection), Op: l.call.Op}
+}
+
+// run listens, runs around, and waits for a match.
+func (l *listening) run(ctx context.Context, around func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+	sub, err := l.listen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	done := steps.Waited[json.RawMessage]{}
+	if around != nil {
+		if done.Around, err = around(ctx); err != nil {
+			l.close(ctx, sub)
+			return nil, err
+		}
+	}
+	for {
+		ev, err := l.match(ctx, sub)
+		l.close(ctx, sub)
+		if err == nil {
+			done.Event, done.Payload = ev, ev.Payload
+			return json.Marshal(done)
+		}
+		if ctx.Err() != nil || errors.Is(err, fault.ResultInvalid) {
+			return nil, err
+		}
+		lost := l.event(event.Warning)
+		lost.Text, lost.Err = "listening was cut and goes on when the connection is back", err
+		l.x.emit(lost)
+		if sub, err = l.again(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// again listens anew once the connection is back, however long that takes: the
+// wait's own timeout bounds it.
+func (l *listening) again(ctx context.Context) (provider.Subscription, error) {
+	for {
+		sub, err := l.listen(ctx)
+		if err == nil || ctx.Err() != nil || !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.NotSent) {
+			return sub, err
+		}
+		timer := time.NewTimer(firstPause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, fault.From(context.Cause(ctx), fault.Cancelled)
+		}
+	}
+}
+
+// listen takes the start of listening through the gates.
+func (l *listening) listen(ctx context.Context) (provider.Subscription, error) {
+	link, err := l.sup.await(ctx, l.call.Connection)
+	if err != nil {
+		return nil, placedCall(err, l.call)
+	}
+	listener, ok := provider.Ability[provider.Listener](link.conn)
+	if !ok {
+		return nil, fault.New(fault.OpUnknown, "connection has no events").At(string(l.call.Connection), l.call.Op)
+	}
+	catalog, identity := link.current()
+	c := l.call
+	c.Identity = identity
+	sub, out := l.x.h.chain.Listen(ctx, &gates.Request{Call: c, Catalog: catalog, Policy: l.sup.entry.Policy},
+		func(ctx context.Context, req *provider.ListenRequest) (provider.Subscription, error) {
+			req.After = l.cursor
+			return listener.Listen(ctx, req)
+		})
+	if out.Err != nil {
+		return nil, out.Err
+	}
+	if l.cursor == "" {
+		l.cursor = sub.Cursor()
+	}
+	return sub, nil
+}
+
+// match pulls events until one fits. Each pull acknowledges the one before it.
+func (l *listening) match(ctx context.Context, sub provider.Subscription) (provider.Event, error) {
+	defer context.AfterFunc(ctx, func() { l.close(ctx, sub) })()
+	for ev, err := range sub.Events() {
+		if err != nil {
+			return provider.Event{}, placedCall(l.x.h.chain.Error(err), l.call)
+		}
+		if ev.Cursor != "" {
+			l.cursor = ev.Cursor
+		}
+		switch ev.Kind {
+		case provider.EventCursor:
+			continue
+		case provider.EventGap:
+			gap := l.event(event.Warning)
+			gap.Err = fault.New(fault.Gap, "events were lost before this wait could see them")
+			l.x.emit(gap)
+			continue
+		}
+		if ev = l.x.h.chain.Event(nil, ev); l.filter == nil || l.filter(ev) {
+			return ev, nil
+		}
+	}
+	if ctx.Err() != nil {
+		return provider.Event{}, fault.From(context.Cause(ctx), fault.Cancelled)
+	}
+	return provider.Event{}, fault.New(fault.Unavailable, "stream of events ended").At(string(l.call.Connection), l.call.Op)
+}
+
+// close ends a subscription within the time a release may take.
+func (l *listening) close(ctx context.Context, sub provider.Subscription) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit)
+	defer cancel()
+	if err := sub.Close(ctx); err != nil {
+		ev := l.event(event.Warning)
+		ev.Text, ev.Err = "subscription was not closed cleanly", err
+		l.x.emit(ev)
+	}
+}
