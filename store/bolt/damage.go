@@ -1,0 +1,57 @@
+package bolt
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/bridle-dev/bridle/fault"
+)
+
+// contain runs one piece of work inside bbolt. bbolt trusts its file: what it
+// reads wrong makes it panic, and a page that the file no longer has is a memory
+// fault. Both become an error here, and the store is damaged from then on. The
+// application's functions never run inside.
+func (b *boltStore) contain(what string, work func() error) (err error) {
+	if damage := b.damage.Load(); damage != nil {
+		return damage
+	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if value := recover(); value != nil {
+			err = b.damaged(what, panicError(value))
+		}
+	}()
+	if err := work(); err != nil {
+		return b.failed(what, err)
+	}
+	return nil
+}
+
+// failed is an error of the engine after which the store goes on.
+func (b *boltStore) failed(what string, err error) error {
+	return fault.New(fault.StoreFailed, "%s: store %s: %w", what, fault.Quote(b.path), err)
+}
+
+// damaged is an error of the file itself. The first one stays.
+func (b *boltStore) damaged(what string, err error) error {
+	damage := fault.New(fault.StoreFailed, "%s: store %s: the file is damaged: %w", what, fault.Quote(b.path), err).
+		WithHint("Close the store and restore the file from a backup.")
+	b.damage.CompareAndSwap(nil, damage)
+	return damage
+}
+
+// panicError turns what bbolt panicked with into an error of bounded length.
+func panicError(value any) error {
+	if err, ok := value.(error); ok {
+		return err
+	}
+	return errors.New(fault.Quote(fmt.Sprint(value)))
+}
+
+// errTruncated says how much of the file is missing.
+type errTruncated struct{ want, got int64 }
+
+func (e errTruncated) Error() string {
+	return fmt.Sprintf("it should have %d bytes and has %d", e.want, e.got)
+}
