@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/bridle-dev/bridle/connection"
-	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/secrets"
 )
@@ -44,6 +43,10 @@ type Chain struct {
 	maxArgs   int
 	maxResult int
 	log       *slog.Logger
+
+	calls []gate  // the way out of calls and reads
+	tools []gate  // the way out of Go tools
+	back  []stage // the way back of all
 }
 
 // New makes a Chain. Options are copied; nil means defaults.
@@ -64,8 +67,11 @@ func New(opts *Options) *Chain {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Chain{hooks: slices.Clone(o.Hooks), scrub: o.Scrubber,
-		maxArgs: o.MaxArgs, maxResult: o.MaxResult, log: o.Logger}
+	return &Chain{
+		hooks: slices.Clone(o.Hooks), scrub: o.Scrubber,
+		maxArgs: o.MaxArgs, maxResult: o.MaxResult, log: o.Logger,
+		calls: callGates(), tools: toolGates(), back: backStages(),
+	}
 }
 
 // Request asks for one call or read of a connection. Exactly one of Send and
@@ -118,10 +124,12 @@ type Outcome struct {
 }
 
 // Call takes one call through the gates, sends it, and takes the answer back.
-// It never panics for what hooks or providers do, and returns when ctx ends as
-// soon as they do.
+// It contains panics of hooks and providers, and ends as soon as they do when
+// ctx ends: not_sent if that was before sending, else what the provider says.
 func (c *Chain) Call(ctx context.Context, r *Request) *Outcome {
-	return nil
+	f := &flight{chain: c, call: r.Call, catalog: r.Catalog, policy: r.Policy, read: r.Read != nil, before: r.Before}
+	f.send = func(ctx context.Context) error { return f.ask(ctx, r) }
+	return f.run(ctx, c.calls)
 }
 
 // ToolRequest asks for one call of a tool written in Go.
@@ -132,29 +140,28 @@ type ToolRequest struct {
 	Args *Schema
 	// Before is as in Request.
 	Before func(context.Context, *Call) error
-	// Invoke runs the tool. A panic is contained and reported as panicked.
+	// Invoke runs the tool. Its errors count as op_failed unless they have a
+	// code; a panic is contained and reported as panicked.
 	Invoke func(context.Context, json.RawMessage) (json.RawMessage, error)
 }
 
 // Tool takes one call of a Go tool through the gates that apply to it: schema,
 // hooks, Before, then Invoke and the way back. A policy is about connections
 // and is not asked.
-func (c *Chain) Tool(ctx context.Context, r *ToolRequest) *Outcome { return nil }
+func (c *Chain) Tool(ctx context.Context, r *ToolRequest) *Outcome {
+	f := &flight{chain: c, call: r.Call, before: r.Before, entry: &entry{args: r.Args}}
+	f.send = func(ctx context.Context) error { return f.invoke(ctx, r) }
+	return f.run(ctx, c.tools)
+}
 
 // Event takes an event the way back: credentials in its payload are replaced.
-// The payload is not checked against the event's schema in this version.
-func (c *Chain) Event(_ *Catalog, e provider.Event) provider.Event { return e }
+// Its id, cursor and identity stay, since they are compared. The payload is not
+// checked against the event's schema in this version.
+func (c *Chain) Event(_ *Catalog, e provider.Event) provider.Event {
+	e.Payload = c.scrub.JSON(e.Payload)
+	return e
+}
 
 // Error takes an error the way back: credentials in its text are replaced, its
 // codes stay.
 func (c *Chain) Error(err error) error { return c.scrub.Error(err) }
-
-// CheckPolicy reports a policy that cannot mean what was written, such as an
-// empty pattern or an unknown mode, as CONNECTION_INVALID.
-func CheckPolicy(name connection.Name, p connection.Policy) error { return nil }
-
-// Unmatched returns the patterns of p that fit no operation or read of the
-// catalog, each once, in their order: usually a typing mistake.
-func Unmatched(p connection.Policy, c *Catalog) []string { return nil }
-
-var _ = fault.OpUnknown

@@ -1,0 +1,76 @@
+package gates
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/internal/schema"
+)
+
+// exists finds the definition of what is called.
+func exists(_ context.Context, f *flight) error {
+	e, ok := f.catalog.find(f.call.Op, f.read)
+	if !ok {
+		return f.unknown()
+	}
+	f.entry = e
+	f.call.Operation = e.def
+	return nil
+}
+
+// find accepts a nil Catalog, which is empty.
+func (c *Catalog) find(name string, read bool) (*entry, bool) {
+	if c == nil {
+		return nil, false
+	}
+	e, ok := c.table(read)[name]
+	return e, ok
+}
+
+func (c *Catalog) table(read bool) map[string]*entry {
+	switch {
+	case c == nil:
+		return nil
+	case read:
+		return c.reads
+	}
+	return c.ops
+}
+
+func (f *flight) unknown() error {
+	kind, other := "operation", "read"
+	if f.read {
+		kind, other = other, kind
+	}
+	err := fault.New(fault.OpUnknown, "there is no %s %s", kind, fault.Quote(f.call.Op))
+	if _, ok := f.catalog.find(f.call.Op, !f.read); ok {
+		return err.WithHint("It is the name of a different kind of thing: use it as one of kind %s.", other)
+	}
+	names := f.catalog.table(f.read)
+	if near := schema.Nearest(f.call.Op, maps.Keys(names), 3); len(near) > 0 {
+		return err.WithHint("Did you mean %s?", quoted(near))
+	}
+	if len(names) == 0 {
+		return err.WithHint("The connection offers none of kind %s.", kind)
+	}
+	return err.WithHint("Use one of those it offers: %s.", quoted(slices.Sorted(maps.Keys(names))))
+}
+
+// quoted lists a bounded number of names.
+func quoted(names []string) string {
+	const limit = 10
+	var b strings.Builder
+	for i, name := range names[:min(limit, len(names))] {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(fault.Quote(name))
+	}
+	if len(names) > limit {
+		b.WriteString(" and more")
+	}
+	return b.String()
+}

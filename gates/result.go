@@ -1,0 +1,136 @@
+package gates
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/internal/schema"
+	"github.com/bridle-dev/bridle/provider"
+)
+
+// maxErrorText bounds what a peer can say about its failure, in bytes.
+const maxErrorText = 32 << 10
+
+// checkResult checks the structured value: its size, that it is JSON, and the
+// result schema, which is about the value alone and never about the content
+// beside it. A value of null is no value.
+func checkResult(f *flight) {
+	if f.out.Err != nil {
+		f.drop()
+		return
+	}
+	if string(f.out.Value) == "null" {
+		f.out.Value = nil
+	}
+	if issues := f.resultIssues(); len(issues) > 0 {
+		f.drop()
+		f.out.Err = (&fault.Error{Code: fault.ResultInvalid, Issues: issues, Err: errors.New("the reply does not fit")}).
+			WithHint("The operation was carried out; only its reply cannot be used.")
+	}
+}
+
+// drop forgets a reply that comes with an error.
+func (f *flight) drop() { f.out.Value, f.out.Content = nil, nil }
+
+func (f *flight) resultIssues() []fault.Issue {
+	value, s := f.out.Value, f.entry.result
+	switch {
+	case len(value) > f.chain.maxResult:
+		return []fault.Issue{{Message: "has " + strconv.Itoa(len(value)) + " bytes, more than " + strconv.Itoa(f.chain.maxResult)}}
+	case value == nil && s == nil:
+		return nil
+	case value == nil:
+		return []fault.Issue{{Message: "is missing, though the operation declares one"}}
+	case s == nil:
+		if issue := schema.Valid(value, maxResultDepth); issue != nil {
+			return []fault.Issue{*issue}
+		}
+		return nil
+	}
+	return s.Check(value)
+}
+
+// redact replaces credentials in everything that came back.
+func redact(f *flight) {
+	scrub := f.chain.scrub
+	f.out.Value = scrub.JSON(f.out.Value)
+	for i := range f.out.Content {
+		f.redactContent(&f.out.Content[i])
+	}
+	if f.out.Err != nil {
+		f.out.Err = scrub.Error(f.place(f.out.Err))
+	}
+}
+
+func (f *flight) redactContent(b *provider.Content) {
+	scrub := f.chain.scrub
+	for _, text := range []*string{&b.Text, &b.MIMEType, &b.URI, &b.Name, &b.Title} {
+		*text = scrub.String(*text)
+	}
+	if scrub.Bytes(b.Data) {
+		b.Type, b.MIMEType, b.Data = provider.ContentText, "text/plain", nil
+		b.Text = "[binary content withheld: it holds a credential]"
+	}
+}
+
+// place says where a failure happened, on a copy: the error may be shared.
+func (f *flight) place(err error) error {
+	fe, ok := err.(*fault.Error)
+	if !ok {
+		fe = fault.From(err, fault.OutcomeUnknown)
+	}
+	e := *fe
+	if e.Connection == "" {
+		e.Connection = string(f.call.Connection)
+	}
+	if e.Op == "" {
+		e.Op = f.call.Op
+	}
+	return &e
+}
+
+// truncate cuts content that is longer than MaxResult, with a notice in its
+// place, and what a peer says about its failure.
+func truncate(f *flight) {
+	if fe, ok := f.out.Err.(*fault.Error); ok && fe.Code == fault.OpFailed && fe.Err != nil {
+		if text := fe.Err.Error(); len(text) > maxErrorText {
+			fe.Err = errors.New(cut(text, maxErrorText))
+		}
+	}
+	left := f.chain.maxResult - len(f.out.Value)
+	for i := range f.out.Content {
+		b := &f.out.Content[i]
+		size := len(b.Text) + len(b.Data)
+		if size <= left {
+			left -= size
+			continue
+		}
+		f.out.Content = append(slices.Clone(f.out.Content[:i]), shortened(*b, left, len(f.out.Content)-i-1))
+		return
+	}
+}
+
+// shortened is what remains of a block, with a notice for what is left out.
+func shortened(b provider.Content, left, following int) provider.Content {
+	if len(b.Data) > 0 {
+		b = provider.Content{Type: provider.ContentText, Audience: b.Audience,
+			Text: "[content left out: " + strconv.Itoa(len(b.Data)) + " bytes of " + b.MIMEType + "]"}
+	} else {
+		b.Text = cut(b.Text, left)
+	}
+	if following > 0 {
+		b.Text += "\n[" + strconv.Itoa(following) + " more blocks left out]"
+	}
+	return b
+}
+
+func cut(text string, limit int) string {
+	end := max(0, limit)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "\n[cut: " + strconv.Itoa(end) + " of " + strconv.Itoa(len(text)) + " bytes shown]"
+}
