@@ -45,10 +45,12 @@ package event
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/model"
 	"github.com/bridle-dev/bridle/provider"
 )
@@ -113,44 +115,65 @@ type Event struct {
 	Data       map[string]any
 }
 
-// String is a timeline line for people: time, type, place, duration and error.
-// Its form may change.
+// String is a timeline line for people: time, type, place, and what there is to
+// say. Its form may change.
 func (e Event) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %-16s", e.Time.Format("15:04:05.000"), e.Type)
-	word := func(s string) {
-		if s != "" {
-			b.WriteString("  ")
-			b.WriteString(s)
-		}
-	}
-	switch {
-	case e.Connection != "" && e.Op != "":
-		word(e.Connection + "." + e.Op)
-	case e.Op != "":
-		word(e.Op)
-	default:
-		word(e.Connection)
-	}
-	if e.Connection == "" && e.Op == "" {
-		word(e.Step)
-	}
+	var words []string
 	if e.Round > 0 {
-		word(fmt.Sprintf("round %d", e.Round))
+		words = append(words, fmt.Sprintf("round %d", e.Round))
 	}
-	if e.Gate != "" {
-		word("refused by gate " + e.Gate)
+	if g := e.gates(); g != "" {
+		words = append(words, g)
 	}
-	if e.Text != "" {
-		word(shorten(e.Text))
+	if text := e.text(); text != "" {
+		words = append(words, shorten(text))
 	}
 	if e.Duration > 0 {
-		word(e.Duration.Round(10 * time.Microsecond).String())
+		words = append(words, e.Duration.Round(10*time.Microsecond).String())
 	}
 	if e.Err != nil {
-		word("error: " + shorten(e.Err.Error()))
+		words = append(words, "error: "+shorten(e.Err.Error()))
 	}
-	return b.String()
+	line := fmt.Sprintf("%s  %-17s %-20s %s", e.Time.Format("15:04:05.000"), e.Type, e.place(), strings.Join(words, "  "))
+	return strings.TrimRight(line, " ")
+}
+
+// text is what was said: by whom, if it is an item of the conversation.
+func (e Event) text() string {
+	if e.Item == nil {
+		return e.Text
+	}
+	who := string(e.Item.Type)
+	if e.Item.Type == model.Message {
+		who = string(e.Item.Role)
+	}
+	return strings.TrimRight(strings.Join([]string{who, e.Item.Name, e.Item.Text()}, " "), " ")
+}
+
+// place is what an event is about: an operation, a connection or a step.
+func (e Event) place() string {
+	switch {
+	case e.Connection != "" && e.Op != "":
+		return e.Connection + "." + e.Op
+	case e.Op != "":
+		return e.Op
+	case e.Connection != "":
+		return e.Connection
+	}
+	return e.Step
+}
+
+// gates tells how a call fared at the gates.
+func (e Event) gates() string {
+	switch {
+	case e.Gate != "":
+		return "refused by gate " + e.Gate
+	case e.Type != CallCompleted && e.Type != ToolCompleted:
+		return ""
+	case errors.Is(e.Err, fault.Unavailable), errors.Is(e.Err, fault.Closed):
+		return "" // it never reached them
+	}
+	return "gates passed"
 }
 
 // shorten makes text fit a timeline line.

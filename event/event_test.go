@@ -18,15 +18,15 @@ func TestStringIsATimelineLine(t *testing.T) {
 		want  string
 	}{
 		"call": {event.Event{Type: event.CallCompleted, Connection: "notes", Op: "add", Step: "/turn#1", Duration: 1234567},
-			"12:04:10.123  call_completed    notes.add  1.23ms"},
+			"12:04:10.123  call_completed    notes.add            gates passed  1.23ms"},
 		"refused": {event.Event{Type: event.CallCompleted, Connection: "notes", Op: "add", Gate: "policy", Err: errors.New("no")},
-			"12:04:10.123  call_completed    notes.add  refused by gate policy  error: no"},
+			"12:04:10.123  call_completed    notes.add            refused by gate policy  error: no"},
 		"tool": {event.Event{Type: event.ToolStarted, Op: "sum"}, "12:04:10.123  tool_started      sum"},
 		"step": {event.Event{Type: event.StepStarted, Step: "/turn#1"}, "12:04:10.123  step_started      /turn#1"},
 		"state": {event.Event{Type: event.ConnectionReady, Connection: "notes"},
 			"12:04:10.123  connection_ready  notes"},
 		"round": {event.Event{Type: event.TextDelta, Step: "/turn#1", Round: 2, Text: "two\nlines"},
-			"12:04:10.123  text_delta        /turn#1  round 2  two lines"},
+			"12:04:10.123  text_delta        /turn#1              round 2  two lines"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.event.Time = at
@@ -50,5 +50,5 @@ func ExampleEvent_String() {
 		Time: time.Date(2026, 1, 2, 12, 4, 10, 123e6, time.UTC), Type: event.CallCompleted,
 		Connection: "notes", Op: "add", Duration: 1200 * time.Microsecond,
 	})
-	// Output: 12:04:10.123  call_completed    notes.add  1.2ms
+	// Output: 12:04:10.123  call_completed    notes.add            gates passed  1.2ms
 }

@@ -1,0 +1,39 @@
+// First is an agent in one file: it connects to the MCP server named on the
+// command line and lets a model use one of its tools.
+//
+//	go run ./examples/first npx -y @modelcontextprotocol/server-everything
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/bridle-dev/bridle/connection"
+	"github.com/bridle-dev/bridle/harness"
+	"github.com/bridle-dev/bridle/model/scripted"
+	"github.com/bridle-dev/bridle/provider/mcp"
+)
+
+func main() {
+	ctx := context.Background()
+	h, err := harness.New(harness.Config{
+		Name:        "first",
+		Model:       scripted.New(scripted.CallTool("everything_echo", map[string]any{"message": "hello"}), scripted.Say("It echoes.")),
+		Connections: connection.Set{"everything": {Provider: mcp.Command(os.Args[1], os.Args[2:]...)}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer h.Close(ctx)
+	turn, err := h.Execute(ctx, "Try the echo tool", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for ev := range turn.Events(ctx) {
+		fmt.Println(ev)
+	}
+	answer, err := turn.Wait(ctx)
+	fmt.Println(answer, err)
+}
