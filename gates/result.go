@@ -22,7 +22,7 @@ func checkResult(f *flight) {
 		f.drop()
 		return
 	}
-	if string(f.out.Value) == "null" {
+	if len(f.out.Value) == 0 || string(f.out.Value) == "null" {
 		f.out.Value = nil
 	}
 	if issues := f.resultIssues(); len(issues) > 0 {

@@ -149,15 +149,18 @@ func number(dec *jsontext.Decoder, text string) (any, *fault.Issue) {
 	if len(text) > maxNumber {
 		return nil, at(dec, "is a number of more than "+strconv.Itoa(maxNumber)+" digits")
 	}
-	if integer(text) && text != "-0" {
+	whole := integer(text)
+	if whole && len(text) < 300 && text != "-0" {
 		return json.Number(text), nil
 	}
 	f, err := strconv.ParseFloat(text, 64)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, at(dec, "is a number out of range")
-	}
-	if f == 0 {
+	case f == 0:
 		return json.Number("0"), nil
+	case whole:
+		return json.Number(text), nil
 	}
 	return json.Number(jsontext.AppendFloat(nil, f, 64)), nil
 }
