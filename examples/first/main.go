@@ -1,7 +1,4 @@
-// First is an agent in one file: it connects to the MCP server named on the
-// command line and lets a model use one of its tools.
-//
-//	go run ./examples/first npx -y @modelcontextprotocol/server-everything
+// First lets a model use the MCP server named on the command line.
 package main
 
 import (
@@ -21,7 +18,7 @@ func main() {
 	h, err := harness.New(harness.Config{
 		Name:        "first",
 		Model:       scripted.New(scripted.CallTool("everything_echo", map[string]any{"message": "hello"}), scripted.Say("It echoes.")),
-		Connections: connection.Set{"everything": {Provider: mcp.Command(os.Args[1], os.Args[2:]...)}},
+		Connections: connection.Set{"everything": {Provider: mcp.Stdio(os.Args[1:], nil)}},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -34,6 +31,4 @@ func main() {
 	for ev := range turn.Events(ctx) {
 		fmt.Println(ev)
 	}
-	answer, err := turn.Wait(ctx)
-	fmt.Println(answer, err)
 }

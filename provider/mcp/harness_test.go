@@ -1,0 +1,166 @@
+package mcp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bridle-dev/bridle/connection"
+	"github.com/bridle-dev/bridle/event"
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/harness"
+	"github.com/bridle-dev/bridle/provider/mcp"
+	"github.com/bridle-dev/bridle/steps"
+)
+
+// started runs a harness over servers of this binary, by connection.
+func started(t *testing.T, servers map[connection.Name][]string) *harness.AgentHarness {
+	t.Helper()
+	set := connection.Set{}
+	for name, command := range servers {
+		set[name] = connection.Entry{Provider: mcp.Stdio(command, &mcp.StdioOptions{Grace: 200 * time.Millisecond})}
+	}
+	h, err := harness.New(harness.Config{Name: t.Name(), Connections: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	if err := h.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// processes finds the processes whose command line holds mark (Linux).
+func processes(mark string) []int {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	var pids []int
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil || !strings.Contains(string(raw), mark) {
+			continue
+		}
+		if pid, err := strconv.Atoi(strings.Split(f, "/")[2]); err == nil && pid != os.Getpid() {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func TestAKilledServerCostsItsCallAndNothingElse(t *testing.T) {
+	mark := fmt.Sprintf("victim-%d-%d", os.Getpid(), time.Now().UnixNano())
+	h := started(t, map[connection.Name][]string{
+		"victim":    serverCommand("good", mark),
+		"bystander": serverCommand("good"),
+	})
+	victims := processes(mark)
+	if len(victims) != 1 {
+		t.Fatalf("processes of the victim: %v", victims)
+	}
+	call := func(name connection.Name, op string) error {
+		_, err := h.Run(t.Context(), steps.Call{ID: "call", Connection: name, Op: op}, nil, nil)
+		return err
+	}
+	cut := make(chan error, 1)
+	go func() { cut <- call("victim", "wait") }()
+	waitFor(t, h, event.CallStarted, "victim")
+	long := make(chan error, 1)
+	go func() { long <- call("bystander", "steps") }()
+
+	if err := syscall.Kill(victims[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-cut; !errors.Is(err, fault.OutcomeUnknown) && !errors.Is(err, fault.NotSent) {
+		t.Errorf("the call that was cut: %v", err)
+	}
+	if err := <-long; err != nil {
+		t.Errorf("the bystander noticed: %v", err)
+	}
+	waitFor(t, h, event.ConnectionUnavailable, "victim")
+	if err := call("victim", "echo"); err != nil {
+		t.Errorf("after the kill: %v", err)
+	}
+	if now := processes(mark); len(now) != 1 || now[0] == victims[0] {
+		t.Errorf("processes of the victim: %v, before %v", now, victims)
+	}
+	for ev := range h.Events(stopped(t), "") {
+		if ev.Connection == "bystander" && ev.Type == event.ConnectionUnavailable {
+			t.Errorf("the bystander was lost: %v", ev)
+		}
+	}
+	if err := h.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if left := processes(mark); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+}
+
+// waitFor waits until something happened to a connection.
+func waitFor(t *testing.T, h *harness.AgentHarness, what event.Type, name string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for ev, err := range h.Events(ctx, "") {
+		if err != nil {
+			t.Fatalf("waiting for %s of %s: %v", what, name, err)
+		}
+		if ev.Type == what && ev.Connection == name {
+			return
+		}
+	}
+}
+
+// stopped is a context that has ended: reading events with it yields what is
+// there.
+func stopped(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
+func TestServersThatDoNotWorkCostOnlyThemselves(t *testing.T) {
+	h, err := harness.New(harness.Config{Name: t.Name(), Connections: connection.Set{
+		"good":    {Provider: mcp.Stdio(serverCommand("good"), nil)},
+		"broken":  {Provider: mcp.Stdio(serverCommand("broken"), nil)},
+		"missing": {Provider: mcp.Command("/no/such/program")},
+		"closed":  {Provider: mcp.HTTP("http://127.0.0.1:1/mcp", nil)},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := h.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := h.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Run(t.Context(), steps.Call{ID: "c", Connection: "good", Op: "echo"}, nil, nil); err != nil {
+		t.Error(err)
+	}
+	for _, st := range h.Status().Connections {
+		if st.Name == "good" {
+			if st.State != connection.Ready || st.Err != nil {
+				t.Errorf("%+v", st)
+			}
+			continue
+		}
+		if st.State == connection.Ready || st.Err == nil {
+			t.Errorf("%s: state %s, err %v", st.Name, st.State, st.Err)
+		}
+		t.Log(st.Err)
+	}
+}
