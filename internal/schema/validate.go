@@ -60,13 +60,23 @@ func (w *walk) error(e *jsonschema.ValidationError) {
 		w.alternatives(e)
 		return
 	}
-	if len(e.Causes) > 0 {
+	if len(e.Causes) > 0 && !whole(e.ErrorKind) {
 		for _, cause := range e.Causes {
 			w.error(cause)
 		}
 		return
 	}
 	w.leaf(e)
+}
+
+// whole reports whether a failure is about the value as a whole, though the
+// validator lists what is wrong with its parts.
+func whole(k jsonschema.ErrorKind) bool {
+	switch k.(type) {
+	case *kind.Contains, *kind.MinContains, *kind.PropertyNames:
+		return true
+	}
+	return false
 }
 
 func (w *walk) leaf(e *jsonschema.ValidationError) {
@@ -199,7 +209,7 @@ func message(k jsonschema.ErrorKind) string {
 	case *kind.OneOf:
 		return "fits more than one alternative"
 	case *kind.PropertyNames:
-		return "has a property with a name that is not allowed"
+		return "has a property with a name that is not allowed: " + fault.Quote(k.Property)
 	case *kind.Dependency:
 		return "needs " + list(k.Missing) + " beside " + fault.Quote(k.Prop)
 	case *kind.DependentRequired:
