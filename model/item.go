@@ -53,7 +53,8 @@ const (
 	PartRefusal PartType = "refusal"
 )
 
-// Part is a piece of an item: text, or bytes with a media type, or an address.
+// Part is a piece of an item: Text, or Data of a MIMEType, or something at a
+// URL. Name is a file's name, for people.
 type Part struct {
 	Type     PartType `json:"type"`
 	Text     string   `json:"text,omitempty"`
