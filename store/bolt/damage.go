@@ -16,16 +16,24 @@ func (b *boltStore) contain(what string, work func() error) (err error) {
 	if damage := b.damage.Load(); damage != nil {
 		return damage
 	}
+	return b.protect(what, func() error {
+		if err := work(); err != nil {
+			return b.failed(what, err)
+		}
+		return nil
+	})
+}
+
+// protect is contain for what must be tried on a damaged store too. It returns
+// the errors of bbolt as they are.
+func (b *boltStore) protect(what string, work func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if value := recover(); value != nil {
 			err = b.damaged(what, panicError(value))
 		}
 	}()
-	if err := work(); err != nil {
-		return b.failed(what, err)
-	}
-	return nil
+	return work()
 }
 
 // failed is an error of the engine after which the store goes on.

@@ -65,23 +65,23 @@ func (b *boltStore) openFile(lockTimeout time.Duration) error {
 		b.file = file
 		return file, err
 	}
-	err := b.contain("open", func() (err error) {
+	err := b.protect("open", func() (err error) {
 		b.db, err = bbolt.Open(b.path, fileMode, &opts)
 		return err
 	})
-	if err == nil {
-		return nil
-	}
-	if b.damage.Load() != nil && b.file != nil {
-		_ = b.file.Close()
+	if b.damage.Load() != nil {
+		b.abandon()
+		return err
 	}
 	return b.openError(err)
 }
 
-// openError explains why bbolt refused a file.
+// openError explains why bbolt refused a file, if it did.
 func (b *boltStore) openError(err error) error {
 	path := fault.Quote(b.path)
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, berrors.ErrTimeout):
 		return fault.New(fault.StoreUnsupported, "open store %s: another process or store holds the file: %w", path, err).
 			WithHint("Close the other store, or give this one a file of its own.")
@@ -91,7 +91,7 @@ func (b *boltStore) openError(err error) error {
 	case errors.Is(err, berrors.ErrChecksum):
 		return b.damaged("open", err)
 	}
-	return err
+	return b.failed("open", err)
 }
 
 // checkSize refuses a file that ends before its last page: reading beyond the

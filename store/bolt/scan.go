@@ -77,26 +77,30 @@ func (s *scan) step() (key, value []byte) {
 	if !s.reverse {
 		return s.cursor.Seek([]byte(s.from))
 	}
-	if s.to == "" {
-		return s.cursor.Last()
+	if !s.more() {
+		return nil, nil
 	}
-	if key, _ := s.cursor.Seek([]byte(s.to)); key == nil {
-		return s.cursor.Last()
+	if s.to != "" {
+		if key, _ := s.cursor.Seek([]byte(s.to)); key != nil {
+			return s.back()
+		}
 	}
-	return s.back()
+	return s.cursor.Last()
 }
 
-// back moves the cursor to the record before. A page that this transaction has
-// emptied makes bbolt report the end although there are records before it; then
-// a second look tells whether there are.
+// back moves the cursor to the record before. Prev reports the end at a page
+// that this transaction has emptied, even if there are records before it.
 func (s *scan) back() (key, value []byte) {
 	for {
-		if key, value = s.cursor.Prev(); key != nil {
+		if key, value = s.cursor.Prev(); key != nil || !s.more() {
 			return key, value
 		}
-		first, _ := s.tx.bucket(s.bucket).Cursor().Seek([]byte(s.from))
-		if first == nil || (s.to != "" && bytes.Compare(first, []byte(s.to)) >= 0) {
-			return nil, nil
-		}
 	}
+}
+
+// more reports whether the range holds a record. It looks forwards, which bbolt
+// does well over emptied pages: Last does not return if there are no others.
+func (s *scan) more() bool {
+	first, _ := s.tx.bucket(s.bucket).Cursor().Seek([]byte(s.from))
+	return first != nil && (s.to == "" || bytes.Compare(first, []byte(s.to)) < 0)
 }

@@ -87,9 +87,16 @@ func (b *boltStore) Close() error {
 	if b.damage.Load() == nil {
 		return b.contain("close", b.db.Close)
 	}
-	// bbolt may have panicked with its locks held, so that closing it would
-	// wait for ever. Closing the file lets go of it; its mapping stays until
-	// the process ends.
-	_ = b.file.Close()
+	b.abandon()
 	return nil
+}
+
+// abandon lets go of the file of a damaged store. bbolt may have panicked with
+// its own locks held, so that closing it would wait for ever. Its memory map
+// stays until the process ends.
+func (b *boltStore) abandon() {
+	if b.file != nil {
+		unlock(b.file)
+		_ = b.file.Close()
+	}
 }

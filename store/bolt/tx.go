@@ -17,10 +17,11 @@ type boltTx struct {
 	finished bool
 }
 
-// finish ends the transaction; what was not committed is rolled back.
+// finish ends the transaction; what was not committed is rolled back. That holds
+// in a damaged store too, lest another transaction wait for this one.
 func (t *boltTx) finish() {
 	t.finished = true
-	_ = t.store.contain("roll back", func() error {
+	_ = t.store.protect("roll back", func() error {
 		_ = t.tx.Rollback() // an error only says that it was committed
 		return nil
 	})
