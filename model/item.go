@@ -56,7 +56,7 @@ const (
 // Part is a piece of an item: Text, or Data of a MIMEType, or something at a
 // URL. Name is a file's name, for people.
 type Part struct {
-	Type     PartType `json:"type"`
+	Type     PartType `json:"type"` // what the part is
 	Text     string   `json:"text,omitempty"`
 	Data     []byte   `json:"data,omitempty"`
 	MIMEType string   `json:"mimeType,omitempty"`

@@ -155,10 +155,18 @@ func (f *fan) partial(failed int) error {
 	for _, o := range f.outcomes {
 		if o.Err != nil {
 			e.Issues = append(e.Issues, fault.Issue{Path: "/" + strconv.Itoa(o.Index), Code: o.Err.Code,
-				Message: string(o.ID) + ": " + fault.Quote(o.Err.Error())})
+				Message: string(o.ID) + ": " + fault.Quote(cause(o.Err))})
 		}
 	}
 	return e
+}
+
+// cause is the text of an error whose place and code are told elsewhere.
+func cause(e *fault.Error) string {
+	if e.Err == nil {
+		return string(e.Code)
+	}
+	return e.Err.Error()
 }
 
 // first is the failure that decided, else that of the first path.

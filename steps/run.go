@@ -70,19 +70,31 @@ func (c Context) execute(path Path, s Step, input json.RawMessage) (json.RawMess
 		c.emit(event.StepReplayed, path, kind, 0, asError(recorded.Err))
 		return recorded.result()
 	}
-	c.emit(event.StepStarted, path, kind, 0, nil)
-	start := time.Now()
-	out, err := contain(func() (json.RawMessage, error) { return s.run(c.inside(path, false), input) })
-	r := c.outcome(path, out, err)
-	// The record must be written although whoever asked for the step has gone.
-	if err := c.rt.Leave(context.WithoutCancel(c.Context), path, r); err != nil {
-		r = Recorded{Err: fault.From(c.halt.stop(path, err), fault.StoreFailed)}
-	}
-	c.emit(event.StepCompleted, path, kind, time.Since(start), asError(r.Err))
-	if stopped := c.halt.cause(); stopped != nil {
-		return nil, stopped
-	}
-	return r.result()
+	return c.live(path, s, input)
+}
+
+// live runs a step that has no record, and records it, even if its code ends
+// the goroutine.
+func (c Context) live(path Path, s Step, input json.RawMessage) (out json.RawMessage, err error) {
+	c.emit(event.StepStarted, path, s.Kind(), 0, nil)
+	start, returned := time.Now(), false
+	defer func() {
+		if !returned {
+			err = exited()
+		}
+		r := c.outcome(path, out, err)
+		// The record must be written although whoever asked for the step has gone.
+		if err := c.rt.Leave(context.WithoutCancel(c.Context), path, r); err != nil {
+			r = Recorded{Err: fault.From(c.halt.stop(path, err), fault.StoreFailed)}
+		}
+		c.emit(event.StepCompleted, path, s.Kind(), time.Since(start), asError(r.Err))
+		if out, err = r.result(); c.halt.cause() != nil {
+			out, err = nil, c.halt.cause()
+		}
+	}()
+	out, err = contain(func() (json.RawMessage, error) { return s.run(c.inside(path, false), input) })
+	returned = true
+	return out, err
 }
 
 // ended is the reason for which nothing more may start, if there is one.

@@ -4,10 +4,10 @@ package steps
 // harness. Nil functions are skipped. What they get are copies when the tree
 // holds values: look, do not change.
 type Visitor struct {
-	Call  func(*Call)
-	Wait  func(*Wait)
-	Model func(*CallModel)
-	Tool  func(*InvokeTool)
+	Call  func(*Call)       // of each Call
+	Wait  func(*Wait)       // of each Wait, those of a WaitAny included, before its Around
+	Model func(*CallModel)  // of each CallModel, structured ones included
+	Tool  func(*InvokeTool) // of each InvokeTool
 
 	nest nesting
 }
