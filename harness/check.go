@@ -3,12 +3,12 @@ package harness
 import (
 	"errors"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/gates"
-	"github.com/bridle-dev/bridle/model"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/steps"
 )
@@ -40,10 +40,10 @@ func (h *AgentHarness) check() error {
 				WithHint("Set BeforeToolCall, or leave the hook out."))
 		}
 	}
-	add(checkTools(c.Tools, "Config.Tools"))
+	add(checkTools(c.Tools))
 	h.compile(c.Tools)
 	for _, t := range c.Tools {
-		if p, ok := t.(connection.Pick); ok {
+		if p, ok := pickOf(t); ok {
 			add(fault.New(fault.ToolInvalid, "Config.Tools holds a pick of a connection").At(string(p.Name()), "").
 				WithHint("Every connection is offered already; put the pick into the Tools of a model step."))
 		}
@@ -76,16 +76,11 @@ func checkEntry(name connection.Name, e connection.Entry) error {
 	if err := name.Check(); err != nil {
 		return err
 	}
-	if e.Provider == nil {
+	if v := reflect.ValueOf(e.Provider); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return fault.New(fault.ConnectionInvalid, "entry has no provider").At(string(name), "").
 			WithHint("Set Entry.Provider.")
 	}
-	errs := []error{gates.CheckPolicy(name, e.Policy)}
-	if c, ok := e.Provider.(provider.Checker); ok {
-		if err := c.Check(); err != nil {
-			errs = append(errs, placed(err, fault.ConnectionInvalid, string(name)))
-		}
-	}
+	errs := []error{gates.CheckPolicy(name, e.Policy), checkProvider(name, e.Provider)}
 	switch e.Expose {
 	case connection.ExposeEager, connection.ExposeNone:
 	default:
@@ -93,6 +88,29 @@ func checkEntry(name connection.Name, e connection.Entry) error {
 			At(string(name), "").WithHint("Use ExposeEager or ExposeNone."))
 	}
 	return errors.Join(errs...)
+}
+
+// checkProvider asks a provider about its own options. What it finds is a
+// configuration error whatever it returns.
+func checkProvider(name connection.Name, p provider.Provider) (err error) {
+	c, ok := p.(provider.Checker)
+	if !ok {
+		return nil
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = fault.New(fault.ConnectionInvalid, "provider panicked in Check: %v", r).At(string(name), "").
+				WithHint("Mend the provider, or the options it cannot check.")
+		}
+	}()
+	if err = c.Check(); err == nil {
+		return nil
+	}
+	if at := *fault.From(err, fault.ConnectionInvalid); at.Code.Config() && at.Hint != "" {
+		return placed(&at, at.Code, string(name))
+	}
+	return (&fault.Error{Code: fault.ConnectionInvalid, Connection: string(name), Err: err}).
+		WithHint("Correct the options of the provider.")
 }
 
 // checkPool refuses pools: their leases are not there yet, and a pool that
@@ -109,34 +127,51 @@ func checkPool(name connection.Name, e connection.Entry) error {
 		WithHint("Clear Entry.Pool.")
 }
 
-// checkTools finds bad tools, and tools the host gave one name.
-func checkTools(tools []steps.Tool, where string) error {
+// checkTools finds bad tools among those of the harness, and tools of one name.
+func checkTools(tools []steps.Tool) error {
 	var errs []error
-	seen := map[string]bool{}
 	for i, t := range tools {
 		switch t := t.(type) {
 		case *steps.FuncTool:
-			if t == nil {
-				errs = append(errs, fault.New(fault.ToolInvalid, "tool %d of %s is nil", i, where).
-					WithHint("Leave it out."))
-				continue
-			}
 			errs = append(errs, t.Check())
-			if seen[t.Name()] {
-				errs = append(errs, fault.New(fault.ConnectionToolConflict, "two tools of %s are named %q", where, t.Name()).
-					WithHint("Rename one of them."))
-			}
-			seen[t.Name()] = true
-		case connection.Pick:
-			errs = append(errs, t.Check())
-		case nil:
-			errs = append(errs, fault.New(fault.ToolInvalid, "tool %d of %s is nil", i, where).WithHint("Leave it out."))
+		case connection.Pick, *connection.Pick:
 		default:
-			errs = append(errs, fault.New(fault.ToolInvalid, "tool %d of %s is a %T", i, where, t).
-				WithHint("Use a steps.FuncTool or a connection.Pick."))
+			errs = append(errs, fault.New(fault.ToolInvalid, "tool %d of Config.Tools is a %T", i, t).
+				WithHint("Make tools with steps.NewTool, or leave it out."))
 		}
 	}
+	return errors.Join(append(errs, checkToolNames(tools, "Config.Tools"))...)
+}
+
+// checkToolNames finds tools that the host gave one name.
+func checkToolNames(tools []steps.Tool, where string) error {
+	var errs []error
+	seen := map[string]bool{}
+	for _, t := range tools {
+		f, ok := t.(*steps.FuncTool)
+		if !ok || f == nil {
+			continue
+		}
+		if seen[f.Name()] {
+			errs = append(errs, fault.New(fault.ConnectionToolConflict, "two tools of %s are named %s", where, fault.Quote(f.Name())).
+				WithHint("Rename one of them."))
+		}
+		seen[f.Name()] = true
+	}
 	return errors.Join(errs...)
+}
+
+// pickOf returns the pick that a tool is. A pointer to a pick is one too.
+func pickOf(t steps.Tool) (connection.Pick, bool) {
+	switch t := t.(type) {
+	case connection.Pick:
+		return t, true
+	case *connection.Pick:
+		if t != nil {
+			return *t, true
+		}
+	}
+	return connection.Pick{}, false
 }
 
 // uses are what a tree of steps needs from the harness.
@@ -157,24 +192,18 @@ func (h *AgentHarness) usesOf(s steps.Step) *uses {
 	return u
 }
 
-// useModel collects what a model step needs and finds its mistakes.
+// useModel collects what a model step needs and finds the mistakes that
+// steps.Check cannot know of.
 func (h *AgentHarness) useModel(u *uses, m *steps.CallModel) error {
 	var errs []error
 	if m.Model == nil && h.config.Model == nil {
 		errs = append(errs, inStep(m.ID, fault.New(fault.MissingModel, "step has no model").
 			WithHint("Set CallModel.Model or Config.Model.")))
 	}
-	errs = append(errs, inStep(m.ID, checkTools(m.Tools, "the step")))
-	if m.NoTools && len(m.Tools) > 0 {
-		errs = append(errs, inStep(m.ID, fault.New(fault.StepInvalid, "step lists tools and wants none").
-			WithHint("Clear NoTools or Tools.")))
-	}
-	if m.ToolChoice.Mode == model.ChooseTool && m.NoTools {
-		errs = append(errs, inStep(m.ID, unknownChoice(m.ToolChoice.Name, nil)))
-	}
+	errs = append(errs, inStep(m.ID, checkToolNames(m.Tools, "the step")))
 	for _, t := range m.Tools {
-		p, ok := t.(connection.Pick)
-		if !ok {
+		p, ok := pickOf(t)
+		if !ok || p.Check() != nil {
 			continue
 		}
 		entry, attaches := p.Entry()
@@ -273,12 +302,21 @@ func unknownChoice(name string, offered []string) error {
 		WithHint("Choose one of %v.", offered)
 }
 
-// inStep gives configuration errors the id of their step.
+// inStep gives configuration errors, alone or joined, the id of their step.
 func inStep(id steps.ID, err error) error {
-	if fe, ok := err.(*fault.Error); ok && fe.Step == "" {
-		at := *fe
-		at.Step = string(id)
-		return &at
+	switch e := err.(type) {
+	case *fault.Error:
+		if e.Step == "" {
+			at := *e
+			at.Step = string(id)
+			return &at
+		}
+	case interface{ Unwrap() []error }:
+		var errs []error
+		for _, one := range e.Unwrap() {
+			errs = append(errs, inStep(id, one))
+		}
+		return errors.Join(errs...)
 	}
 	return err
 }

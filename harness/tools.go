@@ -102,7 +102,7 @@ func (x *execution) offer(s *steps.CallModel) ([]tool, error) {
 	if list == nil {
 		list = x.h.config.Tools
 	}
-	if err := checkTools(list, "the step"); err != nil {
+	if err := checkToolNames(list, "the step"); err != nil {
 		return nil, err
 	}
 	taken := map[string]bool{}
@@ -124,7 +124,7 @@ func (x *execution) offer(s *steps.CallModel) ([]tool, error) {
 	}
 	var errs []error
 	for _, t := range list {
-		if p, ok := t.(connection.Pick); ok {
+		if p, ok := pickOf(t); ok {
 			picked, err := x.pick(p, names)
 			errs = append(errs, err)
 			tools = append(tools, picked...)
