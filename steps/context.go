@@ -72,11 +72,8 @@ func (c Context) info() Info {
 }
 
 // inside is the context of the functions of the step at path.
-func (c Context) inside(path Path, again bool) Context {
+func (c Context) inside(path Path) Context {
 	c.path, c.family = path, new(family)
-	if again {
-		c.family.kept = make(map[Path]Recorded)
-	}
 	return c
 }
 

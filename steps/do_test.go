@@ -163,6 +163,19 @@ func TestTryPassesTheEndOfTheRunThrough(t *testing.T) {
 	}
 }
 
+func TestTryCatchesAFunctionsOwnDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inside(t, newHouse(t), func(c steps.Context) {
+			ctx, cancel := context.WithTimeout(c, time.Second)
+			defer cancel()
+			got, err := steps.Do(c.With(ctx), steps.Try(steps.Typed[int](blocked("slow"))))
+			if err != nil || !errors.Is(got.Err, fault.Timeout) {
+				t.Errorf("got %+v, %v, want a timeout as a value", got, err)
+			}
+		})
+	})
+}
+
 func TestAFunctionsOwnDeadlineFailsAStepForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t)

@@ -58,7 +58,7 @@ func (r Retry) run(c Context, f func(Context) (json.RawMessage, error)) (json.Ra
 	if r.Attempts <= 1 {
 		return f(c)
 	}
-	c = c.inside(c.path, true)
+	c.family = &family{kept: make(map[Path]Recorded)}
 	for n := 1; ; n++ {
 		out, err := contain(func() (json.RawMessage, error) { return f(c) })
 		switch {

@@ -92,7 +92,7 @@ func (c Context) live(path Path, s Step, input json.RawMessage) (out json.RawMes
 			out, err = nil, c.halt.cause()
 		}
 	}()
-	out, err = contain(func() (json.RawMessage, error) { return s.run(c.inside(path, false), input) })
+	out, err = contain(func() (json.RawMessage, error) { return s.run(c.inside(path), input) })
 	returned = true
 	return out, err
 }

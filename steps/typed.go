@@ -24,9 +24,10 @@ func Decode[Out any](data json.RawMessage) (Out, error) {
 func encode(c Context, what string, v any) (json.RawMessage, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return nil, &fault.Error{Code: fault.StepFailed, Step: string(c.path),
-			Err:  fault.New(fault.StepFailed, "%s of type %T cannot be encoded: %w", what, v, err).Err,
-			Hint: "Use a type that encoding/json can encode."}
+		e := fault.New(fault.StepFailed, "%s of type %T cannot be encoded: %w", what, v, err).
+			WithHint("Use a type that encoding/json can encode.")
+		e.Step = string(c.path)
+		return nil, e
 	}
 	return data, nil
 }
@@ -110,8 +111,8 @@ func (s try[Out]) run(c Context, input json.RawMessage) (json.RawMessage, error)
 	if err == nil {
 		return encode(c, "result", tried{Value: out})
 	}
-	if ended := c.ended(c.path); ended != nil {
-		return nil, ended
+	if c.halt.cause() != nil || c.scope.Err() != nil {
+		return nil, err
 	}
 	return encode(c, "result", tried{Err: fault.From(err, fault.StepFailed)})
 }
