@@ -17,9 +17,9 @@ func TestArgumentsArriveByteForByte(t *testing.T) { // B038, B040
 	tests := map[string]string{
 		`{"n":9007199254740993,"neg":-9223372036854775807}`: `{"n":9007199254740993,"neg":-9223372036854775807}`,
 		`{"html":"<a href=\"x\">&</a>"}`:                    `{"html":"<a href=\"x\">&</a>"}`,
-		`{"line":"a` + "\u2028" + `b"}`:                    `{"line":"a` + "\u2028" + `b"}`,
-		``:     `{}`,
-		`null`: `{}`,
+		`{"line":"a` + "\u2028" + `b"}`:                     `{"line":"a` + "\u2028" + `b"}`,
+		``:                                                  `{}`,
+		`null`:                                              `{}`,
 	}
 	for args, want := range tests {
 		r := call(t, c, "echo", args)

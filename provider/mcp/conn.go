@@ -62,7 +62,7 @@ func (c *conn) start() {
 		select {
 		case <-c.done:
 		case err := <-c.link.lost():
-			c.end(err)
+			c.end(c.endReason(err))
 		case err := <-ended:
 			c.end(c.endReason(err))
 		}
