@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -45,15 +46,26 @@ func (x *execution) run(ctx context.Context, s steps.Step, input json.RawMessage
 	x.models = newScope(x.h, x.scope, u.attach)
 	x.calls, x.pins = map[string]bool{}, map[connection.Name]*gates.Catalog{}
 	defer x.release(ctx)
-	x.scope.start(ctx)
-	x.models.start(ctx)
+	// Connections outlive the steps that are cut: release stops them.
+	x.scope.start(context.WithoutCancel(ctx))
+	x.models.start(context.WithoutCancel(ctx))
 	if err := x.settle(ctx); err != nil {
 		return nil, err
 	}
 	if err := x.checkChoices(s); err != nil {
 		return nil, err
 	}
-	return steps.Run(ctx, &runtime{x: x, log: x.log}, s, input)
+	out, err = steps.Run(ctx, &runtime{x: x, log: x.log}, s, input)
+	return out, because(ctx, err)
+}
+
+// because adds to an error why the run was cut, if it was.
+func because(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if err == nil || cause == nil || errors.Is(err, cause) {
+		return err
+	}
+	return &fault.Error{Code: fault.Cancelled, Err: fmt.Errorf("%w: %w", cause, err)}
 }
 
 // settle gives connections a moment to become ready. One that hangs costs a
@@ -64,10 +76,7 @@ func (x *execution) settle(ctx context.Context) error {
 			return err
 		}
 	}
-	if ctx.Err() != nil {
-		return fault.From(context.Cause(ctx), fault.Cancelled)
-	}
-	return nil
+	return ended(ctx)
 }
 
 // release ends what the execution attached. It is not cut short by the end of
@@ -159,10 +168,7 @@ func (r *runtime) Items() []model.Item { return append([]model.Item(nil), r.log.
 // Enter implements steps.Runtime. Nothing is recorded in this version, so
 // every step runs.
 func (r *runtime) Enter(ctx context.Context, _ steps.Path, _ steps.Kind) (*steps.Recorded, error) {
-	if ctx.Err() != nil {
-		return nil, fault.From(context.Cause(ctx), fault.Cancelled)
-	}
-	return nil, nil
+	return nil, ended(ctx)
 }
 
 // Leave implements steps.Runtime.
@@ -207,9 +213,8 @@ func (h *AgentHarness) Run(ctx context.Context, s steps.Step, input any, opts *R
 	}
 	defer h.leave(x)
 	x.log = newConversation(h.history(x.thread))
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(h.life, func() { cancel(context.Cause(h.life)) })()
+	ctx, cancel := h.alive(ctx)
+	defer cancel()
 	return x.run(ctx, s, raw, o.Connections, event.SpanRun)
 }
 

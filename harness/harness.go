@@ -118,7 +118,7 @@ type AgentHarness struct {
 	scope     *scope
 	schemas   map[*steps.FuncTool]*gates.Schema // of the tools that New saw
 
-	life context.Context // ends with Close; the parent of all work
+	life context.Context // ends with Close, and all work with it
 	cut  context.CancelCauseFunc
 	work sync.WaitGroup // turns and runs
 
@@ -173,7 +173,27 @@ func (h *AgentHarness) Start(ctx context.Context) error {
 		return err
 	}
 	defer h.end()
-	return h.scope.settle(ctx)
+	ctx, cancel := h.alive(ctx)
+	defer cancel()
+	if err := h.scope.settle(ctx); err != nil {
+		return err
+	}
+	return ended(ctx)
+}
+
+// alive returns ctx made to end with the harness as well.
+func (h *AgentHarness) alive(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(h.life, func() { cancel(context.Cause(h.life)) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// ended is the reason why ctx has ended, if it has.
+func ended(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return fault.From(context.Cause(ctx), fault.Cancelled)
 }
 
 // begin counts a piece of work and starts the harness if it is the first.
@@ -183,7 +203,8 @@ func (h *AgentHarness) begin() error {
 	switch h.phase {
 	case idle:
 		h.phase = started
-		h.scope.start(h.life)
+		// Connections outlive the work that is cut: shut stops them after it.
+		h.scope.start(context.WithoutCancel(h.life))
 	case draining, closed:
 		return fault.New(fault.Closed, "harness %q takes no more work", h.config.Name)
 	}
@@ -220,9 +241,14 @@ func (h *AgentHarness) idle(ctx context.Context) error {
 	}
 }
 
-// closeLimit bounds Close when its context does not: the time to cut work and to
-// release the most stubborn child process.
-const closeLimit = 20 * time.Second
+const (
+	// closeLimit bounds Close when its context does not: the time to cut work and
+	// to release the most stubborn child process.
+	closeLimit = 20 * time.Second
+	// cutLimit is how long connections are kept for work that was cut, so that it
+	// can tell its peers. Work that ignores its context does not get longer.
+	cutLimit = 5 * time.Second
+)
 
 // Close cuts what runs, releases every connection, and returns when that is
 // done, ctx ends, or 20 seconds have passed, whichever is first. Everything is
@@ -254,8 +280,14 @@ func (h *AgentHarness) shut(ctx context.Context, done chan struct{}) {
 	ctx, cancel := context.WithTimeout(ctx, closeLimit)
 	defer cancel()
 	h.cut(fault.New(fault.Closed, "harness %q was closed", h.config.Name))
-	err := h.idle(ctx)
-	h.failed = errors.Join(err, h.scope.stop(ctx))
+	brief, stop := context.WithTimeout(ctx, cutLimit)
+	defer stop()
+	err := h.idle(brief)
+	released := h.scope.stop(ctx)
+	if err != nil {
+		err = h.idle(ctx)
+	}
+	h.failed = errors.Join(err, released)
 	for _, name := range h.scope.names() {
 		h.emit(event.Event{Type: event.ConnectionClosed, Connection: string(name)})
 	}
@@ -282,6 +314,8 @@ func (h *AgentHarness) Manifest(ctx context.Context, name connection.Name) (*pro
 		return nil, err
 	}
 	defer h.end()
+	ctx, cancel := h.alive(ctx)
+	defer cancel()
 	sup, err := h.scope.resolve(name)
 	if err != nil {
 		return nil, err

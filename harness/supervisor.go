@@ -395,13 +395,17 @@ func (s *supervisor) set(change func()) {
 	s.changed = make(chan struct{})
 }
 
-// settled waits until the first attempt to connect has ended.
+// settled waits until the first attempt to connect has ended, or the supervisor
+// was stopped before.
 func (s *supervisor) settled(ctx context.Context) error {
 	for {
 		s.mu.Lock()
-		ok, err, changed := s.tried || s.state == connection.Closed, s.err, s.changed
+		tried, over, err, changed := s.tried, s.state == connection.Closed, s.err, s.changed
 		s.mu.Unlock()
-		if ok {
+		switch {
+		case over:
+			return fault.New(fault.Closed, "connection is closed")
+		case tried:
 			return err
 		}
 		select {
