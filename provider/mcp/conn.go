@@ -20,6 +20,9 @@ type link interface {
 	lost() <-chan error
 	// reason says why the session ended, nil if the link does not know.
 	reason() error
+	// ready returns once announcements of changed lists can arrive, or shortly
+	// after if they cannot; lists fetched then miss no change.
+	ready(context.Context)
 	// finish ends the session and the link, within a few seconds whatever the
 	// peer does. It runs once.
 	finish(*sdk.ClientSession) error

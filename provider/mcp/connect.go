@@ -38,6 +38,7 @@ func (d *dialing) open(ctx context.Context) (*conn, error) {
 	}
 	identity := firstIdentity(session.InitializeResult().Capabilities, d.reachedBy...)
 	c.identity.Store(&identity)
+	d.link.ready(ctx)
 	manifest, err := c.discover(ctx)
 	if err != nil {
 		session.Close()

@@ -3,12 +3,9 @@ package mcp
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -172,122 +169,4 @@ func (w *wire) resume(req *http.Request) (*http.Response, error) {
 		resp.Body = w.events(resp.Body, nil)
 	}
 	return resp, nil
-}
-
-const (
-	// standingPause is the first wait before a stream is opened again, and
-	// doubles up to standingPauseMax while nothing comes.
-	standingPause    = time.Second
-	standingPauseMax = 30 * time.Second
-)
-
-// standing answers a request for a stream of announcements at once, with a
-// body that never ends by itself, and keeps the real stream open behind it: a
-// server that is slow or refuses cannot hold up or end the session that way.
-func (w *wire) standing(req *http.Request) *http.Response {
-	r, pipe := io.Pipe()
-	over := func() { pipe.CloseWithError(io.EOF) }
-	started := w.spawn(func() {
-		ctx, cancel := context.WithCancel(req.Context())
-		defer cancel()
-		defer w.onEnd(cancel)()
-		defer context.AfterFunc(ctx, over)()
-		w.listen(req.WithContext(ctx), pipe)
-		<-ctx.Done()
-		over()
-	})
-	if !started {
-		over()
-	}
-	return reply(req, http.StatusOK, "text/event-stream", r)
-}
-
-// position is where a standing stream is taken up again.
-type position struct {
-	lastID string
-	pause  time.Duration
-}
-
-// listen opens the stream again whenever it ends, until the server does not
-// offer one or the request's context ends.
-func (w *wire) listen(req *http.Request, out io.Writer) {
-	at := position{pause: standingPause}
-	for first := true; ; first = false {
-		again := req.Clone(req.Context())
-		if req.GetBody != nil {
-			body, err := req.GetBody()
-			if err != nil {
-				return // cannot happen: the body is in memory
-			}
-			again.Body = body
-		}
-		if at.lastID != "" {
-			again.Header.Set(headerLastID, at.lastID)
-		}
-		resp, err := w.send(again, nil)
-		if err == nil {
-			if !w.offered(req, resp) {
-				return
-			}
-			if !first {
-				w.missed()
-			}
-			w.copyEvents(resp, out, &at)
-		}
-		timer := time.NewTimer(at.pause)
-		select {
-		case <-timer.C:
-		case <-req.Context().Done():
-			timer.Stop()
-			return
-		}
-		at.pause = min(2*at.pause, standingPauseMax)
-	}
-}
-
-// offered reports whether the server offers the stream, now or later.
-func (w *wire) offered(req *http.Request, resp *http.Response) bool {
-	switch {
-	case resp.StatusCode == http.StatusOK && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"):
-		return true
-	case resp.StatusCode/100 == 5 || resp.StatusCode == http.StatusTooManyRequests:
-		return true
-	}
-	resp.Body.Close()
-	if w.sessionGone(req, resp) {
-		w.forget()
-	} else {
-		w.log.Debug("mcp server offers no stream of announcements", "status", resp.StatusCode)
-	}
-	return false
-}
-
-// copyEvents passes notifications and requests of the server on until the
-// stream ends.
-func (w *wire) copyEvents(resp *http.Response, out io.Writer, at *position) {
-	defer resp.Body.Close()
-	if resp.StatusCode/100 != 2 {
-		return
-	}
-	in := bufio.NewReaderSize(resp.Body, 4<<10)
-	for {
-		e, err := readEvent(in, w.maxBody)
-		if err != nil {
-			return
-		}
-		at.pause = standingPause
-		if e.id != "" {
-			at.lastID = e.id
-		}
-		if ms, err := strconv.Atoi(e.retry); err == nil && ms > 0 {
-			at.pause = min(time.Duration(ms)*time.Millisecond, standingPauseMax)
-		}
-		msg, _ := w.observe(e)
-		if _, ok := msg.(*jsonrpc.Request); !ok {
-			continue // nothing, or the stream's own end: it is opened again
-		}
-		if (sseEvent{data: e.data}).write(out) != nil {
-			return
-		}
-	}
 }

@@ -35,6 +35,7 @@ func eras() map[string]*sdk.StreamableHTTPOptions {
 // front is an HTTP server whose handler a test can put something in front of.
 type front struct {
 	*httptest.Server
+	server *sdk.Server
 	before atomic.Pointer[http.HandlerFunc] // returns after writing, or panics with pass
 }
 
@@ -47,7 +48,7 @@ func serveHTTP(t *testing.T, opts *sdk.StreamableHTTPOptions) *front {
 	t.Helper()
 	s := goodServer()
 	real := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, opts)
-	f := &front{}
+	f := &front{server: s}
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h := f.before.Load(); h != nil && answeredBy(*h, w, r) {
 			return

@@ -386,6 +386,9 @@ func (c *lineConn) finish(session *sdk.ClientSession) error {
 // lost implements link: the session ends with its only stream.
 func (c *lineConn) lost() <-chan error { return nil }
 
+// ready implements link: announcements share the only stream.
+func (c *lineConn) ready(context.Context) {}
+
 // reason implements link.
 func (c *lineConn) reason() error {
 	select {

@@ -56,6 +56,7 @@ type wire struct {
 	ended   <-chan struct{}                 // closed by cut
 	onEnd   func(func()) (stop func() bool) // runs a function once cut was called
 	streams sync.WaitGroup                  // goroutines that copy streams
+	opening *latch                          // released once announcements can arrive
 	losing  chan error                      // the reason the peer is gone; capacity 1
 
 	mu      sync.Mutex
@@ -75,7 +76,7 @@ func (p *remote) wire(endpoint *url.URL, tap *tap, scrub *scrubber, log *slog.Lo
 		base: p.opts.Transport, close: func() {}, origin: &bare, address: bare.String(),
 		headers: http.Header{}, maxBody: orDefault(p.opts.MaxBody, defaultMaxBody),
 		tap: tap, scrub: scrub, log: log,
-		cut: cut, ended: life.Done(), losing: make(chan error, 1),
+		cut: cut, ended: life.Done(), losing: make(chan error, 1), opening: newLatch(),
 		onEnd: func(f func()) func() bool { return context.AfterFunc(life, f) },
 	}
 	if w.base == nil {

@@ -63,6 +63,8 @@ func serve(mode string) {
 	case "broken":
 		fmt.Fprintln(os.Stderr, "cannot find module 'left-pad'")
 		os.Exit(3)
+	case "kept":
+		runKept(os.Args[2])
 	case "raw":
 		runRaw()
 	default:
@@ -141,8 +143,7 @@ func goodServer() *sdk.Server {
 		return nil, nil
 	})
 	rawTool(s, "grow", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		rawTool(s, "grown", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text("hi"), nil })
-		s.RemoveTools("fail")
+		growServer(s)
 		return text("grown"), nil
 	})
 	s.AddResource(&sdk.Resource{URI: "test://config", Name: "config", MIMEType: "application/json"},
@@ -158,10 +159,39 @@ func goodServer() *sdk.Server {
 	return s
 }
 
-func runGood(out io.Writer) {
-	t := &sdk.IOTransport{Reader: os.Stdin, Writer: nopCloser{out}}
-	goodServer().Run(context.Background(), t)
+// growServer changes the list of tools: one more, one less.
+func growServer(s *sdk.Server) {
+	rawTool(s, "grown", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text("hi"), nil })
+	s.RemoveTools("fail")
 }
+
+// note tells f about every tools/call before it is acted upon.
+func note(f func(op string, args json.RawMessage)) sdk.Middleware {
+	return func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+			if p, ok := req.GetParams().(*sdk.CallToolParamsRaw); ok {
+				f(p.Name, slices.Clone(p.Arguments))
+			}
+			return next(ctx, method, req)
+		}
+	}
+}
+
+func onSignal(s os.Signal, f func()) {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, s)
+	go func() {
+		for range c {
+			f()
+		}
+	}()
+}
+
+func runServer(s *sdk.Server, in io.Reader, out io.Writer) {
+	s.Run(context.Background(), &sdk.IOTransport{Reader: io.NopCloser(in), Writer: nopCloser{out}})
+}
+
+func runGood(out io.Writer) { runServer(goodServer(), os.Stdin, out) }
 
 type nopCloser struct{ io.Writer }
 
@@ -175,8 +205,7 @@ func runQuitter() {
 	if !strings.Contains(string(first), `"initialize"`) {
 		os.Exit(1)
 	}
-	t := &sdk.IOTransport{Reader: io.NopCloser(in), Writer: nopCloser{os.Stdout}}
-	goodServer().Run(context.Background(), t)
+	runServer(goodServer(), in, os.Stdout)
 }
 
 // runRaw answers with the lines of its further arguments: each is
