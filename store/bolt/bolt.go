@@ -15,7 +15,7 @@
 // old ones and synchronises the file before and after it switches over, so a
 // process killed or a machine that loses power at any moment leaves the file as
 // it was after some commit. A commit costs two disk synchronisations; put what
-// belongs together into one.
+// belongs together into one. An Update that writes nothing costs none.
 //
 // # Errors
 //
@@ -50,9 +50,7 @@
 // where it does.
 package bolt
 
-import (
-	"time"
-)
+import "time"
 
 // Options adjusts a store. It is copied by [Open].
 type Options struct {

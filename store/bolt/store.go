@@ -63,6 +63,9 @@ func (b *boltStore) update(ctx context.Context, f func(store.Tx) error) (engine.
 	if err := engine.Ended(ctx); err != nil {
 		return engine.Changes{}, err
 	}
+	if tx.writes == 0 {
+		return engine.Changes{}, tx.spoiled // nothing to pay two synchronisations for
+	}
 	return tx.changes, tx.commit()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -35,6 +36,11 @@ func runCase(t *testing.T, cfg Config, c testCase) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		defer func() {
+			if value := recover(); value != nil {
+				t.Errorf("panic: %v\n%s", value, debug.Stack())
+			}
+		}()
 		k := &kit{T: t, ctx: ctx, cfg: cfg, store: cfg.New(t)}
 		defer func() {
 			if err := k.store.Close(); err != nil {

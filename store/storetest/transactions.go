@@ -6,6 +6,7 @@ import (
 	"iter"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/bridle-dev/bridle/fault"
@@ -136,7 +137,9 @@ func viewIsConsistent(k *kit) {
 		k.must("Put", tx.Put("b", "x", []byte(strconv.Itoa(x-1))))
 		return tx.Put("b", "y", []byte(strconv.Itoa(y+1)))
 	}
+	const enough = 50
 	stop := make(chan struct{})
+	var views atomic.Int32
 	var readers sync.WaitGroup
 	defer readers.Wait()
 	defer close(stop)
@@ -154,10 +157,11 @@ func viewIsConsistent(k *kit) {
 					}
 					return nil
 				})
+				views.Add(1)
 			}
 		})
 	}
-	for range 50 {
+	for transfers := 0; transfers < enough || views.Load() < enough; transfers++ {
 		k.update(transfer)
 	}
 }
