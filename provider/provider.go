@@ -238,8 +238,9 @@ type (
 	}
 	// Reattacher takes a leased thing back after this process restarted.
 	Reattacher interface {
-		// Reattach connects to the thing that state describes. A thing that is
-		// gone is a NotSent error.
+		// Reattach connects to the thing that state describes: the JSON of the
+		// Identity that an earlier connection to it had. A thing that is gone is
+		// a NotSent error.
 		Reattach(ctx context.Context, state json.RawMessage, opts *ConnectOptions) (Conn, error)
 	}
 )
