@@ -225,8 +225,9 @@ const maxIssuesShown = 5
 func (e *Error) Unwrap() error { return e.Err }
 
 // Is reports whether target is the error's code. Cancelled and Timeout match
-// the context errors of the same meaning too, so that a replayed failure
-// answers as the live one did.
+// the context errors of the same meaning and the other way round, so that a
+// replayed failure, whose cause is no longer the context's own, answers as the
+// live one did.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case e.Code:
@@ -235,6 +236,10 @@ func (e *Error) Is(target error) bool {
 		return e.Code == Cancelled
 	case context.DeadlineExceeded:
 		return e.Code == Timeout
+	case Cancelled:
+		return errors.Is(e.Err, context.Canceled)
+	case Timeout:
+		return errors.Is(e.Err, context.DeadlineExceeded)
 	}
 	return false
 }

@@ -51,7 +51,7 @@ func TestRecordedErrorsMatchTheSameCodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			back := recorded(t, live)
 			for _, target := range targets {
-				if got, want := errors.Is(back, target), matches(live, target); got != want {
+				if got, want := errors.Is(back, target), errors.Is(live, target); got != want {
 					t.Errorf("the recorded error matches %v: %v, the live one: %v", target, got, want)
 				}
 			}
@@ -63,18 +63,6 @@ func TestRecordedErrorsMatchTheSameCodes(t *testing.T) {
 			}
 		})
 	}
-}
-
-// matches is errors.Is, except that a context error counts as its code too:
-// that is how it is recorded.
-func matches(err, target error) bool {
-	switch target {
-	case fault.Cancelled:
-		return errors.Is(err, target) || errors.Is(err, context.Canceled)
-	case fault.Timeout:
-		return errors.Is(err, target) || errors.Is(err, context.DeadlineExceeded)
-	}
-	return errors.Is(err, target)
 }
 
 func TestRecordedErrorsKeepTheirFields(t *testing.T) {
