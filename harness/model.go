@@ -222,7 +222,7 @@ func (d *dialogue) stream(ctx context.Context) (reply *model.Reply, err error) {
 
 // watch pulls a stream to its end, and gives it up when it is silent too long.
 func (d *dialogue) watch(ctx context.Context, ev event.Event) (reply *model.Reply, err error) {
-	defer contain(&err, "model")
+	defer d.r.x.h.contain(&err, "the model")
 	idle := d.r.x.h.config.StreamIdle
 	if idle == 0 {
 		idle = defaultIdle

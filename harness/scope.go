@@ -27,7 +27,7 @@ func newScope(h *AgentHarness, parent *scope, set connection.Set) *scope {
 	s := &scope{parent: parent, own: make(map[connection.Name]*supervisor, len(set))}
 	for name, entry := range set {
 		if parent == nil || parent.find(name) == nil {
-			s.own[name] = newSupervisor(h, name, entry)
+			s.own[name] = newSupervisor(h, s, name, entry)
 		}
 	}
 	return s
@@ -85,19 +85,34 @@ func (s *scope) find(name connection.Name) *supervisor {
 }
 
 // resolve returns the supervisor behind the name of a connection, which may be
-// one of several that a provider makes.
+// one of several that a provider makes. Whether it does make that one is known
+// only when it is connected.
 func (s *scope) resolve(name connection.Name) (*supervisor, error) {
 	if sup := s.find(name); sup != nil {
 		return sup, nil
 	}
-	for at := s; at != nil; at = at.parent {
-		for _, sup := range at.own {
-			if slices.ContainsFunc(sup.snapshot(), func(l *link) bool { return l.name == name }) {
-				return sup, nil
-			}
+	if o := s.link(name); o != nil {
+		return o.sup, nil
+	}
+	for end := len(name) - 1; end > 0; end-- {
+		if name[end] != '-' {
+			continue
+		}
+		if sup := s.find(name[:end]); sup != nil {
+			return sup, nil
 		}
 	}
 	return nil, unknownConnection(name, s.all())
+}
+
+// link returns what is or was connected under a name.
+func (s *scope) link(name connection.Name) *offered {
+	for _, o := range s.links() {
+		if o.link.name == name {
+			return &o
+		}
+	}
+	return nil
 }
 
 func unknownConnection(name connection.Name, known []connection.Name) error {
@@ -118,13 +133,19 @@ func (s *scope) all() []connection.Name {
 	return slices.Compact(names)
 }
 
-// links returns what is or was connected here and above, by name.
+// links returns what is or was connected here and above, by name. Of several
+// under one name the nearest counts.
 func (s *scope) links() []offered {
 	var links []offered
+	seen := map[connection.Name]bool{}
 	for at := s; at != nil; at = at.parent {
-		for _, sup := range at.own {
+		for _, name := range at.names() {
+			sup := at.own[name]
 			for _, l := range sup.snapshot() {
-				links = append(links, offered{sup, l})
+				if !seen[l.name] {
+					seen[l.name] = true
+					links = append(links, offered{sup, l})
+				}
 			}
 		}
 	}

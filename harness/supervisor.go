@@ -41,6 +41,7 @@ type supervisor struct {
 	name   connection.Name
 	entry  connection.Entry
 	h      *AgentHarness
+	scope  *scope // it belongs to
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the goroutine has released everything
 
@@ -58,15 +59,27 @@ type supervisor struct {
 
 // link is one live provider connection under its name.
 type link struct {
-	name     connection.Name
-	conn     provider.Conn
+	name connection.Name
+	conn provider.Conn
+	done <-chan struct{} // closed when conn is lost
+
 	mu       sync.Mutex
-	catalog  *gates.Catalog
-	identity provider.Identity
+	catalog  *gates.Catalog    // guarded by mu
+	identity provider.Identity // guarded by mu
 }
 
-func newSupervisor(h *AgentHarness, name connection.Name, entry connection.Entry) *supervisor {
-	return &supervisor{name: name, entry: entry, h: h, state: connection.Idle,
+// alive reports whether calls can be sent.
+func (l *link) alive() bool {
+	select {
+	case <-l.done:
+		return false
+	default:
+		return true
+	}
+}
+
+func newSupervisor(h *AgentHarness, at *scope, name connection.Name, entry connection.Entry) *supervisor {
+	return &supervisor{name: name, entry: entry, h: h, scope: at, state: connection.Idle,
 		cancel: func() {}, done: make(chan struct{}), changed: make(chan struct{})}
 }
 
@@ -153,7 +166,7 @@ func (s *supervisor) connect(ctx context.Context) (links []*link, err error) {
 	defer cancel()
 	ctx, end := s.h.span(ctx, event.Span{Kind: event.SpanConnect, Name: string(s.name), Connection: string(s.name)})
 	defer func() { end(err) }()
-	defer contain(&err, "connect")
+	defer s.h.contain(&err, "the provider of "+string(s.name))
 
 	conns, err := s.entry.Provider.Connect(ctx, s.options())
 	if err != nil {
@@ -182,11 +195,11 @@ func (s *supervisor) options() *provider.ConnectOptions {
 
 // link names the connections a provider returned: <name> for one, <name>-<id>
 // for several.
-func (s *supervisor) link(conns []provider.Conn) ([]*link, error) {
+func (s *supervisor) link(conns []provider.Conn) (links []*link, err error) {
+	defer s.h.contain(&err, "the provider of "+string(s.name))
 	if len(conns) == 0 {
 		return nil, fault.New(fault.Unavailable, "provider returned no connection").At(string(s.name), "")
 	}
-	var links []*link
 	for _, c := range conns {
 		name := s.name
 		if len(conns) > 1 {
@@ -198,11 +211,11 @@ func (s *supervisor) link(conns []provider.Conn) ([]*link, error) {
 		if slices.ContainsFunc(links, func(l *link) bool { return l.name == name }) {
 			return nil, fault.New(fault.Unavailable, "provider returned two connections with id %s", fault.Quote(c.ID())).At(string(s.name), "")
 		}
-		m := c.Manifest()
-		if m == nil {
-			m = &provider.Manifest{}
+		if other := s.scope.find(name); other != nil && other != s {
+			return nil, fault.New(fault.Unavailable, "provider made a connection named like another one: %s", name).
+				At(string(s.name), "").WithHint("Rename one of them.")
 		}
-		links = append(links, &link{name: name, conn: c, catalog: gates.NewCatalog(name, m), identity: c.Identity()})
+		links = append(links, &link{name: name, conn: c, done: c.Done(), catalog: gates.NewCatalog(name, c.Manifest()), identity: c.Identity()})
 	}
 	slices.SortFunc(links, func(a, b *link) int { return compare(a.name, b.name) })
 	return links, nil
@@ -221,34 +234,7 @@ func compare[S ~string](a, b S) int {
 // serve announces the connections, waits until one of them is lost or the
 // supervisor is stopped, and releases them all.
 func (s *supervisor) serve(ctx context.Context, links []*link) error {
-	ended := make(chan *link, len(links))
-	gone := make(chan struct{})
-	var watchers sync.WaitGroup
-	for _, l := range links {
-		watchers.Go(func() {
-			select {
-			case <-l.conn.Done():
-				ended <- l
-			case <-gone:
-			}
-		})
-		if w, ok := provider.Ability[provider.Watcher](l.conn); ok {
-			stop := w.Watch(func(c provider.Change) { s.changeOf(l, c) })
-			defer stop()
-		}
-		// What changed between connecting and watching is not announced.
-		l.refresh()
-	}
-	s.ready(links)
-
-	var err error
-	select {
-	case l := <-ended:
-		err = lost(l)
-	case <-ctx.Done():
-	}
-	close(gone)
-	watchers.Wait()
+	err := s.watch(ctx, links)
 	conns := make([]provider.Conn, len(links))
 	for i, l := range links {
 		conns[i] = l.conn
@@ -257,6 +243,48 @@ func (s *supervisor) serve(ctx context.Context, links []*link) error {
 		s.closing = rerr
 	}
 	return err
+}
+
+// watch follows what changes until it is over.
+func (s *supervisor) watch(ctx context.Context, links []*link) (err error) {
+	defer s.h.contain(&err, "the provider of "+string(s.name))
+	for _, l := range links {
+		if w, ok := provider.Ability[provider.Watcher](l.conn); ok {
+			stop := w.Watch(func(c provider.Change) { s.changeOf(l, c) })
+			defer stop()
+		}
+		// What changed between connecting and watching is not announced.
+		l.refresh()
+	}
+	s.ready(links)
+	if l := firstLost(ctx, links); l != nil {
+		return lost(l)
+	}
+	return nil
+}
+
+// firstLost waits until a link is lost; nil if ctx ends before.
+func firstLost(ctx context.Context, links []*link) *link {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan *link, len(links))
+	var watchers sync.WaitGroup
+	defer watchers.Wait()
+	defer cancel()
+	for _, l := range links {
+		watchers.Go(func() {
+			select {
+			case <-l.done:
+				ended <- l
+			case <-ctx.Done():
+			}
+		})
+	}
+	select {
+	case l := <-ended:
+		return l
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 func lost(l *link) error {
@@ -277,7 +305,7 @@ func (s *supervisor) release(ctx context.Context, conns []provider.Conn) error {
 		go func() {
 			var err error
 			defer func() { ended <- err }()
-			defer contain(&err, "release")
+			defer s.h.contain(&err, "the provider of "+string(s.name))
 			err = c.Release(ctx)
 		}()
 	}
@@ -424,11 +452,14 @@ func (s *supervisor) await(ctx context.Context, name connection.Name) (*link, er
 	defer timer.Stop()
 	for late := false; ; {
 		l, changed, err := s.peek(name, late)
-		if l != nil || err != nil {
+		if err != nil || l != nil && l.alive() {
 			return l, err
 		}
+		if late {
+			return nil, s.unavailable(name)
+		}
 		select {
-		case <-changed:
+		case <-changed: // at once if l is lost, as the supervisor notices
 		case <-timer.C:
 			late = true
 		case <-ctx.Done():
@@ -437,8 +468,8 @@ func (s *supervisor) await(ctx context.Context, name connection.Name) (*link, er
 	}
 }
 
-// peek looks at the state once: a link, a reason to give up, or a channel that
-// is closed when looking again makes sense.
+// peek looks at the state once: a link, or a reason to give up, with a channel
+// that is closed when looking again makes sense.
 func (s *supervisor) peek(name connection.Name, late bool) (*link, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -446,19 +477,26 @@ func (s *supervisor) peek(name connection.Name, late bool) (*link, <-chan struct
 	case s.state == connection.Ready:
 		for _, l := range s.links {
 			if l.name == name {
-				return l, nil, nil
+				return l, s.changed, nil
 			}
 		}
 		return nil, nil, s.unknown(name)
 	case s.state == connection.Closed:
 		return nil, nil, fault.New(fault.Closed, "connection is closed").At(string(name), "")
 	case late, s.state == connection.Unavailable && time.Until(s.retryAt) > soon:
-		return nil, nil, s.unavailable(name)
+		return nil, nil, s.why(name)
 	}
 	return nil, s.changed, nil
 }
 
 func (s *supervisor) unavailable(name connection.Name) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.why(name)
+}
+
+// why says why the connection cannot be used now. The caller holds mu.
+func (s *supervisor) why(name connection.Name) error {
 	err := s.err
 	if err == nil {
 		err = errors.New("not connected yet")
@@ -486,10 +524,13 @@ func (s *supervisor) snapshot() []*link {
 	return slices.Clone(s.links)
 }
 
-// contain turns a panic of a provider into an error.
-func contain(err *error, doing string) {
+// contain turns a panic of code that was handed in into an error, for use as a
+// deferred call. Where it came from is logged, not told: a model may read it.
+func (h *AgentHarness) contain(err *error, what string) {
 	if r := recover(); r != nil {
-		*err = fault.New(fault.Panicked, "provider panicked in %s: %v\n%s", doing, r, debug.Stack())
+		text := h.scrubber.String(fmt.Sprint(r))
+		h.log.Error("a panic was contained", "in", what, "panic", text, "stack", h.scrubber.String(string(debug.Stack())))
+		*err = fault.New(fault.Panicked, "%s panicked: %s", what, fault.Quote(text))
 	}
 }
 

@@ -204,12 +204,17 @@ func (x *execution) pick(p connection.Pick, names map[operation]string) ([]tool,
 			At(string(p.Name()), "").WithHint("Change Entry.Expose, or drop the pick.")
 	}
 	var tools []tool
+	var links []*link
 	for _, o := range at.links() {
 		if o.sup == sup && (o.link.name == p.Name() || sup.name == p.Name()) {
+			links = append(links, o.link)
 			tools = append(tools, x.toolsOf(o, names, p.Ops())...)
 		}
 	}
-	if len(tools) == 0 && len(sup.snapshot()) > 0 {
+	if len(links) == 0 && len(sup.snapshot()) > 0 {
+		return nil, unknownConnection(p.Name(), x.scope.all())
+	}
+	if len(tools) == 0 && len(links) > 0 {
 		x.emit(event.Event{Type: event.Warning, Connection: string(p.Name()),
 			Text: "a pick of tools matches no operation: " + strings.Join(p.Ops(), ", ")})
 	}
