@@ -33,7 +33,8 @@ func (o Options) check() error {
 	o.checkOperations(&f)
 	o.checkReads(&f)
 	o.checkEvents(&f)
-	o.checkVersions(&f)
+	checkVersions(&f, "Profiles", o.Profiles)
+	checkVersions(&f, "Extensions", o.Extensions)
 	for i, id := range o.IDs {
 		if slices.Contains(o.IDs[:i], id) {
 			f.add(fmt.Errorf("connection id %s is given twice", fault.Quote(id)), "IDs", fmt.Sprint(i))
@@ -91,13 +92,11 @@ func (o Options) checkEvents(f *findings) {
 	}
 }
 
-func (o Options) checkVersions(f *findings) {
-	for field, list := range map[string][]string{"Profiles": o.Profiles, "Extensions": o.Extensions} {
-		for i, v := range list {
-			name, version, ok := strings.Cut(v, "@")
-			if !ok || name == "" || version == "" {
-				f.add(fmt.Errorf("%s is not a name@version", fault.Quote(v)), field, fmt.Sprint(i))
-			}
+func checkVersions(f *findings, field string, versions []string) {
+	for i, v := range versions {
+		name, version, ok := strings.Cut(v, "@")
+		if !ok || name == "" || version == "" {
+			f.add(fmt.Errorf("%s is not a name@version", fault.Quote(v)), field, fmt.Sprint(i))
 		}
 	}
 }

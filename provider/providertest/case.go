@@ -100,7 +100,7 @@ func leaked(label string, patience time.Duration) string {
 		if left == "" || time.Now().After(deadline) {
 			return left
 		}
-		time.Sleep(min(pause, 50*time.Millisecond))
+		time.Sleep(min(pause, 50*time.Millisecond)) //allow:sleep the end of a goroutine tells nobody
 	}
 }
 

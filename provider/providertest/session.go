@@ -191,7 +191,7 @@ func (s *session) until(what string, ok func() bool) {
 		if time.Now().After(deadline) {
 			s.Fatalf("waited longer than %v for %s", s.cfg.Patience, what)
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) //allow:sleep a real peer is another process, which only polling sees
 	}
 }
 
@@ -215,7 +215,7 @@ func (s *session) slowly(ctx context.Context, c provider.Conn) <-chan error {
 		result <- err
 	})
 	if s.cfg.Acted == nil {
-		time.Sleep(s.cfg.Patience / 20) // nobody can tell when it began
+		time.Sleep(s.cfg.Patience / 20) //allow:sleep without Acted, nobody can tell when it began
 		return result
 	}
 	s.until("the peer to begin "+s.cfg.Slow.Op, func() bool { return s.acted(s.cfg.Slow.Op) > 0 })
