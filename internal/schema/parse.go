@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/bridle-dev/bridle/fault"
@@ -16,153 +17,240 @@ import (
 // takes time that grows with the square of their length.
 const maxNumber = 1024
 
-// Canonical returns the one encoding of a JSON value that every reader agrees
-// on, RFC 8785 with two differences: integers written as integers keep all
-// their digits, and numbers that a double cannot hold are refused instead of
-// altered. It also returns the value as a tree for [Schema.Validate].
-//
-// Repeated property names, invalid UTF-8, lone surrogates, trailing data and
-// nesting deeper than depth are refused. The result is new memory.
-func Canonical(value []byte, depth int) (json.RawMessage, any, *fault.Issue) {
-	if !utf8.Valid(value) {
-		return nil, nil, &fault.Issue{Message: "is not valid UTF-8"}
-	}
-	tree, issue := parse(jsontext.NewDecoder(bytes.NewBuffer(value)), depth)
-	if issue != nil {
-		return nil, nil, issue
-	}
-	canonical := jsontext.Value(bytes.Clone(value))
-	if err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false)); err != nil {
-		return nil, nil, syntax(err)
-	}
-	return json.RawMessage(canonical), tree, nil
-}
-
 // Parse reads what a peer sent as a tree for [Schema.Validate]: objects are
 // map[string]any, numbers json.Number. It is lenient: of repeated names the
 // last counts, and invalid UTF-8 is read as U+FFFD. Nesting deeper than depth
 // and numbers out of range are refused.
 func Parse(value []byte, depth int) (any, *fault.Issue) {
-	return parse(lenient(value), depth)
+	r := newReader(value, depth, lenient)
+	defer r.free()
+	return r.parse()
 }
 
 // Valid reports why a peer's value cannot be read; Parse accepts the same
 // values except for numbers out of range.
 func Valid(value []byte, depth int) *fault.Issue {
-	dec := lenient(value)
-	for {
-		if _, err := dec.ReadToken(); err != nil {
-			return syntax(err)
-		}
-		switch {
-		case dec.StackDepth() > depth:
-			return tooDeep(dec, depth)
-		case dec.StackDepth() == 0:
-			return end(dec)
-		}
+	r := newReader(value, depth, lenient)
+	defer r.free()
+	if _, err := r.dec.ReadValue(); err != nil {
+		return syntax(err)
 	}
+	if issue := r.end(); issue != nil {
+		return issue
+	}
+	if brackets(value) <= depth {
+		return nil
+	}
+	return r.checkDepth()
 }
 
-func lenient(value []byte) *jsontext.Decoder {
-	return jsontext.NewDecoder(bytes.NewBuffer(value),
-		jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+// brackets is an upper bound of a value's depth that is cheap to know.
+func brackets(value []byte) int {
+	return bytes.Count(value, []byte{'['}) + bytes.Count(value, []byte{'{'})
 }
 
-func parse(dec *jsontext.Decoder, depth int) (any, *fault.Issue) {
-	tree, issue := node(dec, depth)
+// strictness says what a reader does with names given twice and with text that
+// is no Unicode.
+type strictness bool
+
+const (
+	strict  strictness = true  // refuse both
+	lenient strictness = false // take the last one; read as U+FFFD
+)
+
+// reader turns one JSON text into a tree.
+type reader struct {
+	dec   jsontext.Decoder
+	in    bytes.Buffer
+	opts  []jsontext.Options // of the lenient kind
+	value []byte
+	text  string // value once more if it is all Unicode; strings in the tree are parts of it
+	depth int
+	mode  strictness
+}
+
+// readers keeps decoders, which are costlier to make than most values to read.
+//
+//allow:var a free list, which holds nothing of those who used it
+var readers = sync.Pool{New: func() any {
+	return &reader{opts: []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}}
+}}
+
+// newReader returns a reader that must be freed. A strict one expects valid
+// UTF-8; it finds repeated names itself, since it has to look them up anyway.
+func newReader(value []byte, depth int, mode strictness) *reader {
+	r := readers.Get().(*reader)
+	r.value, r.depth, r.mode = value, depth, mode
+	r.restart()
+	return r
+}
+
+func (r *reader) restart() {
+	r.in = *bytes.NewBuffer(r.value)
+	opts := r.opts
+	if r.mode == strict {
+		opts = opts[:1]
+	}
+	r.dec.Reset(&r.in, opts...)
+}
+
+func (r *reader) free() {
+	r.in = bytes.Buffer{}
+	r.dec.Reset(&r.in)
+	r.value, r.text = nil, ""
+	readers.Put(r)
+}
+
+func (r *reader) parse() (any, *fault.Issue) {
+	if r.mode == strict || utf8.Valid(r.value) {
+		r.text = string(r.value)
+	}
+	tree, issue := r.node()
 	if issue == nil {
-		issue = end(dec)
+		issue = r.end()
 	}
 	return tree, issue
 }
 
-func end(dec *jsontext.Decoder) *fault.Issue {
-	if _, err := dec.ReadToken(); err != io.EOF {
+func (r *reader) end() *fault.Issue {
+	if _, err := r.dec.ReadToken(); err != io.EOF {
 		return &fault.Issue{Message: "has something after its end"}
 	}
 	return nil
 }
 
+// checkDepth reads once more what is known to be valid.
+func (r *reader) checkDepth() *fault.Issue {
+	for r.restart(); ; {
+		if _, err := r.dec.ReadToken(); err != nil {
+			return nil // io.EOF, since the value is valid
+		}
+		if r.dec.StackDepth() > r.depth {
+			return r.tooDeep()
+		}
+	}
+}
+
 // node reads one value. It recurses at most depth levels.
-func node(dec *jsontext.Decoder, depth int) (any, *fault.Issue) {
-	tok, err := dec.ReadToken()
+func (r *reader) node() (any, *fault.Issue) {
+	switch r.dec.PeekKind() {
+	case '"':
+		return r.string()
+	case '0':
+		return r.number()
+	}
+	tok, err := r.dec.ReadToken()
 	if err != nil {
 		return nil, syntax(err)
 	}
-	if dec.StackDepth() > depth {
-		return nil, tooDeep(dec, depth)
+	if r.dec.StackDepth() > r.depth {
+		return nil, r.tooDeep()
 	}
 	switch tok.Kind() {
 	case 't', 'f':
 		return tok.Bool(), nil
-	case '"':
-		return tok.String(), nil
-	case '0':
-		return number(dec, tok.String())
 	case '[':
-		return array(dec, depth)
+		return r.array()
 	case '{':
-		return object(dec, depth)
+		return r.object()
 	}
 	return nil, nil
 }
 
-func array(dec *jsontext.Decoder, depth int) (any, *fault.Issue) {
+func (r *reader) array() (any, *fault.Issue) {
 	items := []any{}
-	for dec.PeekKind() != ']' {
-		item, issue := node(dec, depth)
+	for r.dec.PeekKind() != ']' {
+		item, issue := r.node()
 		if issue != nil {
 			return nil, issue
 		}
 		items = append(items, item)
 	}
-	return items, closing(dec)
+	return items, r.closing()
 }
 
-func object(dec *jsontext.Decoder, depth int) (any, *fault.Issue) {
+func (r *reader) object() (any, *fault.Issue) {
 	members := map[string]any{}
-	for dec.PeekKind() != '}' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return nil, syntax(err)
-		}
-		key := name.String()
-		member, issue := node(dec, depth)
+	for r.dec.PeekKind() != '}' {
+		name, issue := r.string()
 		if issue != nil {
 			return nil, issue
 		}
-		members[key] = member
+		if _, twice := members[name]; twice && r.mode == strict {
+			return nil, r.at("is given twice")
+		}
+		member, issue := r.node()
+		if issue != nil {
+			return nil, issue
+		}
+		members[name] = member
 	}
-	return members, closing(dec)
+	return members, r.closing()
 }
 
-func closing(dec *jsontext.Decoder) *fault.Issue {
-	if _, err := dec.ReadToken(); err != nil {
+func (r *reader) closing() *fault.Issue {
+	if _, err := r.dec.ReadToken(); err != nil {
 		return syntax(err)
 	}
 	return nil
 }
 
+// string reads a string or a name.
+func (r *reader) string() (string, *fault.Issue) {
+	quoted, err := r.dec.ReadValue()
+	if err != nil {
+		return "", syntax(err)
+	}
+	if r.text != "" && bytes.IndexByte(quoted, '\\') < 0 {
+		return r.last(len(quoted))[1 : len(quoted)-1], nil
+	}
+	// An error means U+FFFD in it, which a strict decoder has refused already.
+	unquoted, _ := jsontext.AppendUnquote(nil, quoted)
+	return string(unquoted), nil
+}
+
+// last is the part of the text that was just read.
+func (r *reader) last(size int) string {
+	end := int(r.dec.InputOffset())
+	return r.text[end-size : end]
+}
+
+func (r *reader) number() (any, *fault.Issue) {
+	digits, err := r.dec.ReadValue()
+	if err != nil {
+		return nil, syntax(err)
+	}
+	text := string(digits)
+	if r.text != "" {
+		text = r.last(len(digits))
+	}
+	n, problem := number(text)
+	if problem != "" {
+		return nil, r.at(problem)
+	}
+	return n, nil
+}
+
 // number keeps an integer's digits and gives everything else the digits of its
 // double, so that a short text cannot stand for a number too big to compute with.
-func number(dec *jsontext.Decoder, text string) (any, *fault.Issue) {
+func number(text string) (n json.Number, problem string) {
 	if len(text) > maxNumber {
-		return nil, at(dec, "is a number of more than "+strconv.Itoa(maxNumber)+" digits")
+		return "", "is a number of more than " + strconv.Itoa(maxNumber) + " digits"
 	}
 	whole := integer(text)
 	if whole && len(text) < 300 && text != "-0" {
-		return json.Number(text), nil
+		return json.Number(text), ""
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	switch {
 	case err != nil:
-		return nil, at(dec, "is a number out of range")
+		return "", "is a number out of range"
 	case f == 0:
-		return json.Number("0"), nil
+		return "0", ""
 	case whole:
-		return json.Number(text), nil
+		return json.Number(text), ""
 	}
-	return json.Number(jsontext.AppendFloat(nil, f, 64)), nil
+	return json.Number(jsontext.AppendFloat(nil, f, 64)), ""
 }
 
 func integer(text string) bool {
@@ -174,12 +262,12 @@ func integer(text string) bool {
 	return true
 }
 
-func tooDeep(dec *jsontext.Decoder, depth int) *fault.Issue {
-	return at(dec, "is nested deeper than "+strconv.Itoa(depth)+" levels")
+func (r *reader) tooDeep() *fault.Issue {
+	return r.at("is nested deeper than " + strconv.Itoa(r.depth) + " levels")
 }
 
-func at(dec *jsontext.Decoder, message string) *fault.Issue {
-	return &fault.Issue{Path: cut(string(dec.StackPointer())), Message: message}
+func (r *reader) at(message string) *fault.Issue {
+	return &fault.Issue{Path: cut(string(r.dec.StackPointer())), Message: message}
 }
 
 // syntax describes a reader's error without repeating its input.

@@ -1,6 +1,7 @@
 package schema_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/internal/schema"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -254,13 +256,21 @@ func TestNearest(t *testing.T) {
 
 func FuzzCanonical(f *testing.F) {
 	for _, seed := range []string{`{"b":[1,2.50,-0,1e3],"a":"\u0041"}`, `9007199254740993`, `{"a":1,"a":2}`, `[[[]]]`,
-		"\"\xff\"", `1e400`, `"\ud83d\ude00"`, `{"é":null}`, `0.1000000000000000055`, `[-0,-0.0,1E2]`} {
+		"\"\xff\"", `1e400`, `"\ud83d\ude00"`, `{"é":null}`, `0.1000000000000000055`, `[-0,-0.0,1E2]`,
+		`{"\ud83d\ude00":1,"\uffff":2,"\ue000":3,"\ud7ff":4,"\uD7FFa":5,"":6}`, `"\u0000\u001f\u007f\u2028<>&\/"`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, given []byte) {
 		canonical, tree, issue := schema.Canonical(given, 64)
 		if issue != nil {
 			return
+		}
+		reference := jsontext.Value(bytes.Clone(given))
+		if err := reference.Canonicalize(jsontext.CanonicalizeRawInts(false)); err != nil {
+			t.Fatalf("%s: another writer refuses it: %v", given, err)
+		}
+		if string(canonical) != string(reference) {
+			t.Fatalf("%s: got %s, another writer has %s", given, canonical, reference)
 		}
 		again, treeAgain, issue := schema.Canonical(canonical, 64)
 		if issue != nil {
