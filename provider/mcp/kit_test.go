@@ -126,6 +126,21 @@ func newSite(t *testing.T, opts *sdk.StreamableHTTPOptions) *site {
 	return s
 }
 
+// forget drops all sessions, as a server that was restarted does.
+func (s *site) forget() {
+	old := map[string]bool{}
+	for session := range s.server.Sessions() {
+		old[session.ID()] = true
+	}
+	s.intercept(func(w http.ResponseWriter, r *http.Request) {
+		if !old[r.Header.Get("Mcp-Session-Id")] {
+			panic(errPass)
+		}
+		http.Error(w, "session not found", http.StatusNotFound)
+	})
+	s.CloseClientConnections()
+}
+
 func (s *site) acted() []providertest.Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,11 +167,7 @@ func TestHTTPConformance(t *testing.T) {
 				Secret: planted,
 			}
 			if era == "legacy" { // a modern server has no session that could die
-				cfg.Kill = func(_ *testing.T, p provider.Provider) {
-					for session := range p.(*site).server.Sessions() {
-						session.Close()
-					}
-				}
+				cfg.Kill = func(_ *testing.T, p provider.Provider) { p.(*site).forget() }
 			}
 			providertest.Run(t, cfg)
 		})
