@@ -27,10 +27,14 @@ func Canonical(value []byte, depth int) (json.RawMessage, any, *fault.Issue) {
 	if issue != nil {
 		return nil, nil, issue
 	}
-	w := writer{out: make([]byte, 0, len(value))}
+	w := writer{out: make([]byte, 0, len(value)), names: make([]string, 0, usualNames)}
 	w.node(tree)
 	return w.out, tree, nil
 }
+
+// usualNames is how many names the objects on one branch usually have, so that
+// their list does not grow step by step.
+const usualNames = 16
 
 // writer writes the canonical form of a tree, whose numbers have it already.
 type writer struct {
