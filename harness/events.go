@@ -102,11 +102,34 @@ func (b *hub) pull(seq uint64) (ev event.Event, at uint64, missed uint64, wait <
 	return event.Event{}, seq, missed, b.wake
 }
 
-// read yields the events from seq on that keep selects, until ctx ends, the hub
-// is closed, or last says that an event is the reader's last one.
-func (b *hub) read(ctx context.Context, seq uint64, keep, last func(event.Event) bool) iter.Seq2[event.Event, error] {
+// reading is what one reader wants to see.
+type reading struct {
+	from uint64                 // position of the first event
+	keep func(event.Event) bool // which events
+	last func(event.Event) bool // that an event is the last one; nil is none
+	done <-chan struct{}        // closed when nothing at or after end matters; nil is never
+	end  *uint64                // valid once done is closed
+}
+
+// over reports whether nothing that matters is left.
+func (r *reading) over(seq uint64) bool {
+	select {
+	case <-r.done:
+		return seq >= *r.end
+	default:
+		return false
+	}
+}
+
+// read yields the events that r wants, until ctx ends, the hub is closed, or r
+// is over.
+func (b *hub) read(ctx context.Context, r reading) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
-		for seq := seq; ; {
+		for seq := r.from; !r.over(seq); {
+			if ctx.Err() != nil {
+				yield(event.Event{}, context.Cause(ctx))
+				return
+			}
 			ev, at, missed, wait := b.pull(seq)
 			if missed > 0 && !yield(dropped(at, missed), nil) {
 				return
@@ -117,14 +140,13 @@ func (b *hub) read(ctx context.Context, seq uint64, keep, last func(event.Event)
 			if wait != nil {
 				select {
 				case <-wait:
-					continue
+				case <-r.done:
 				case <-ctx.Done():
-					yield(event.Event{}, context.Cause(ctx))
-					return
 				}
+				continue
 			}
 			seq = at + 1
-			if keep(ev) && !yield(ev, nil) || last(ev) {
+			if r.keep(ev) && !yield(ev, nil) || r.last != nil && r.last(ev) {
 				return
 			}
 		}

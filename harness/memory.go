@@ -12,13 +12,15 @@ const (
 	keptThreads = 1_000
 )
 
-// remember returns the known message of that id, or notes m as the one.
-func (h *AgentHarness) remember(m *message) *message {
+// remember returns the known message of that id, or notes m as the one and puts
+// it on its thread. own says that the harness made up the thread's id.
+func (h *AgentHarness) remember(m *message, thread ThreadID, own bool) *message {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if known := h.messages[m.id]; known != nil {
 		return known
 	}
+	m.thread, m.first = h.thread(thread, own), h.hub.position()
 	h.messages[m.id] = m
 	h.recent = append(h.recent, m)
 	for i := 0; len(h.recent) > keptMessages && i < len(h.recent); {
@@ -32,11 +34,9 @@ func (h *AgentHarness) remember(m *message) *message {
 	return m
 }
 
-// thread returns the thread of that id and makes it if needed. own says that
-// the harness made up the id.
+// thread returns the thread of that id and makes it if needed. The caller holds
+// mu.
 func (h *AgentHarness) thread(id ThreadID, own bool) *thread {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	t := h.threads[id]
 	if t != nil {
 		return t

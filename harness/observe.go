@@ -14,7 +14,7 @@ import (
 // first, then live, until ctx ends or the harness is closed. Each range starts
 // again.
 func (h *AgentHarness) Events(ctx context.Context, thread ThreadID) iter.Seq2[Event, error] {
-	return h.hub.read(ctx, 0, onThread(thread), never)
+	return h.hub.read(ctx, reading{keep: onThread(thread)})
 }
 
 // EventsAfter yields what happened on a thread after an event, as Events does.
@@ -27,14 +27,12 @@ func (h *AgentHarness) EventsAfter(ctx context.Context, thread ThreadID, id even
 				WithHint("Use the ID of an event from Events."))
 		}
 	}
-	return h.hub.read(ctx, seq, onThread(thread), never)
+	return h.hub.read(ctx, reading{from: seq, keep: onThread(thread)})
 }
 
 func onThread(thread ThreadID) func(Event) bool {
 	return func(ev Event) bool { return thread == "" || ev.Thread == thread }
 }
-
-func never(Event) bool { return false }
 
 // emit publishes an event with credentials replaced.
 func (h *AgentHarness) emit(ev event.Event) {

@@ -31,13 +31,14 @@ type message struct {
 	thread   *thread
 	items    []model.Item
 	opts     ExecuteOptions
-	position uint64 // of its first event
+	first    uint64 // position of its first event
 	assigned chan struct{}
 	done     chan struct{}
 
 	execution provider.ExecutionID // valid once assigned is closed
-	response  *Response
+	response  *Response            // these are valid once done is closed
 	err       error
+	last      uint64 // position after its last event
 }
 
 // turn is one run of the graph for one or several messages.
@@ -54,7 +55,12 @@ func (t *thread) accept(m *message) (start bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if m.opts.Delivery == Interrupt {
-		t.queue = slices.Insert(t.queue, 0, m)
+		// It goes first, but after the interrupts before it.
+		at := slices.IndexFunc(t.queue, func(o *message) bool { return o.opts.Delivery != Interrupt })
+		if at < 0 {
+			at = len(t.queue)
+		}
+		t.queue = slices.Insert(t.queue, at, m)
 		if t.turn != nil {
 			t.turn.cancel(fault.New(fault.Cancelled, "interrupted by message %s", m.id))
 		}
@@ -69,11 +75,17 @@ func (t *thread) accept(m *message) (start bool) {
 // work runs turns until the queue is empty or ctx ends.
 func (t *thread) work(ctx context.Context) {
 	for {
-		batch, tn, tctx := t.next(ctx)
-		if batch == nil {
+		tn, tctx := t.next(ctx)
+		if tn == nil {
 			return
 		}
-		t.h.runTurn(tctx, t, tn)
+		// Code in the turn may end its goroutine, as testing's FailNow does.
+		ran := make(chan struct{})
+		go func() {
+			defer close(ran)
+			t.h.runTurn(tctx, t, tn)
+		}()
+		<-ran
 		tn.cancel(nil)
 		t.finish(tn)
 	}
@@ -81,18 +93,19 @@ func (t *thread) work(ctx context.Context) {
 
 // next takes the messages of the next turn: the first one, and those after it
 // that may share its turn.
-func (t *thread) next(ctx context.Context) ([]*message, *turn, context.Context) {
+func (t *thread) next(ctx context.Context) (*turn, context.Context) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if ctx.Err() != nil {
 		for _, m := range t.queue {
-			m.fail(context.Cause(ctx))
+			m.err = context.Cause(ctx)
+			m.end(t.h.hub.position())
 		}
 		t.queue = nil
 	}
 	if len(t.queue) == 0 {
 		t.working = false
-		return nil, nil, nil
+		return nil, nil
 	}
 	n := 1
 	for n < len(t.queue) && t.queue[0].shares() && t.queue[n].shares() {
@@ -106,7 +119,7 @@ func (t *thread) next(ctx context.Context) ([]*message, *turn, context.Context) 
 	for _, m := range batch {
 		m.assign(t.turn.execution)
 	}
-	return batch, t.turn, tctx
+	return t.turn, tctx
 }
 
 // shares reports whether the message may be answered together with others.
@@ -126,8 +139,10 @@ func (m *message) ended() bool {
 	}
 }
 
-func (m *message) fail(err error) {
-	m.err = err
+// end says that the outcome is there, and no event at or after a position is
+// about the message.
+func (m *message) end(position uint64) {
+	m.last = position
 	close(m.done)
 }
 
@@ -156,11 +171,12 @@ func (t *thread) inject(execution provider.ExecutionID) []*message {
 
 // finish lets go of a turn whose messages have their outcome.
 func (t *thread) finish(tn *turn) {
+	position := t.h.hub.position()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turn = nil
 	for _, m := range tn.messages {
-		close(m.done)
+		m.end(position)
 	}
 	close(tn.done)
 }
@@ -216,20 +232,45 @@ func (h *AgentHarness) runTurn(ctx context.Context, t *thread, tn *turn) {
 	for _, m := range tn.messages {
 		x.add(x.log, m.items...)
 	}
-	out, err := x.run(ctx, h.graph, nil, first.opts.Connections, event.SpanTurn)
-
 	var resp *Response
-	if err == nil {
+	err := exited()
+	defer func() { t.settle(ctx, x, tn, resp, err) }()
+	out, failed := x.run(ctx, h.graph, nil, first.opts.Connections, event.SpanTurn)
+	if err = failed; err == nil {
 		t.keep(x.log.view())
 		resp = x.response(out)
-		x.emit(event.Event{Type: event.TurnCompleted, Text: resp.Text, Duration: h.since(x.started),
-			Data: map[string]any{"usage": resp.Usage}})
-	} else {
-		x.emit(event.Event{Type: event.TurnAborted, Err: err, Duration: h.since(x.started)})
 	}
+}
+
+// exited is the outcome of a turn whose goroutine ended without returning.
+func exited() error {
+	return fault.New(fault.Panicked, "the turn's goroutine ended without returning").
+		WithHint("Do not call runtime.Goexit, or testing's FailNow, in a step or a tool.")
+}
+
+// settle tells what a turn came to and gives it to its messages.
+func (t *thread) settle(ctx context.Context, x *execution, tn *turn, resp *Response, err error) {
+	ev := event.Event{Type: event.TurnCompleted, Err: err, Duration: t.h.since(x.started)}
+	if err == nil {
+		ev.Text, ev.Data = resp.Text, map[string]any{"usage": resp.Usage}
+	} else {
+		ev.Type, ev.Text = event.TurnAborted, reason(context.Cause(ctx))
+	}
+	x.emit(ev)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, m := range tn.messages {
 		m.response, m.err = resp, err
 	}
+}
+
+// reason is the text of a cause, without its code.
+func reason(cause error) string {
+	if fe, ok := cause.(*fault.Error); ok && fe.Err != nil {
+		return fe.Err.Error()
+	}
+	if cause != nil {
+		return cause.Error()
+	}
+	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/bridle-dev/bridle/connection"
@@ -79,8 +80,7 @@ func (h *AgentHarness) Execute(ctx context.Context, text string, opts *ExecuteOp
 	if err := h.begin(); err != nil {
 		return nil, err
 	}
-	m.thread, m.position = h.thread(thread, opts == nil || opts.Thread == ""), h.hub.position()
-	if known := h.remember(m); known != m {
+	if known := h.remember(m, thread, opts == nil || opts.Thread == ""); known != m {
 		h.end()
 		return &Turn{m: known}, nil
 	}
@@ -102,6 +102,7 @@ func (h *AgentHarness) message(text string, opts *ExecuteOptions) (*message, Thr
 	m := &message{assigned: make(chan struct{}), done: make(chan struct{})}
 	if opts != nil {
 		m.opts = *opts
+		m.opts.Connections = maps.Clone(opts.Connections)
 	}
 	if h.graph == nil {
 		return nil, "", fault.New(fault.NoStepConfigured, "harness %q has nothing that could answer", h.config.Name).
@@ -161,12 +162,18 @@ func (t *Turn) Thread() ThreadID { return t.m.thread.id }
 func (t *Turn) Execution(ctx context.Context) (ExecutionID, error) {
 	select {
 	case <-t.m.assigned:
-		return t.m.execution, nil
 	case <-t.m.done:
-		return "", t.m.err
 	case <-ctx.Done():
-		return "", fault.From(context.Cause(ctx), fault.Cancelled)
 	}
+	select { // several may be true
+	case <-t.m.assigned:
+		return t.m.execution, nil
+	default:
+	}
+	if t.m.ended() {
+		return "", t.m.err
+	}
+	return "", ended(ctx)
 }
 
 // Wait returns the answer when the turn has ended, or why there is none. It
@@ -175,11 +182,9 @@ func (t *Turn) Execution(ctx context.Context) (ExecutionID, error) {
 func (t *Turn) Wait(ctx context.Context) (*Response, error) {
 	select {
 	case <-t.m.done:
-	default:
-		select {
-		case <-t.m.done:
-		case <-ctx.Done():
-			return nil, fault.From(context.Cause(ctx), fault.Cancelled)
+	case <-ctx.Done():
+		if !t.m.ended() {
+			return nil, ended(ctx)
 		}
 	}
 	if t.m.err != nil {
@@ -208,10 +213,10 @@ func (t *Turn) Events(ctx context.Context) iter.Seq2[Event, error] {
 			return false
 		}
 	}
-	last := func(ev event.Event) bool {
-		return (ev.Type == event.TurnCompleted || ev.Type == event.TurnAborted) && mine(ev)
-	}
-	return m.thread.h.hub.read(ctx, m.position, mine, last)
+	return m.thread.h.hub.read(ctx, reading{from: m.first, keep: mine, done: m.done, end: &m.last,
+		last: func(ev event.Event) bool {
+			return (ev.Type == event.TurnCompleted || ev.Type == event.TurnAborted) && mine(ev)
+		}})
 }
 
 // response makes the answer of a run whose graph came to out.
