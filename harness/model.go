@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
@@ -17,11 +16,6 @@ import (
 const (
 	// defaultRounds is how often a model step asks before it wants an answer.
 	defaultRounds = 32
-	// defaultIdle is longer than any healthy stream of a reasoning model is
-	// silent.
-	defaultIdle = 2 * time.Minute
-	// maxAttempts is how often one round is tried when a model's service fails.
-	maxAttempts = 3
 	// maxRepairs is how often a model may mend an answer of the wrong shape.
 	maxRepairs = 2
 )
@@ -135,18 +129,24 @@ func (d *dialogue) next(ctx context.Context) (*model.Reply, error) {
 		return nil, err
 	}
 	d.req.ToolChoice = model.ToolChoice{}
-	calls := d.take(reply)
-	if last && len(calls) > 0 {
+	if last && len(reply.Calls()) > 0 {
 		return nil, fault.New(fault.LoopExhausted, "model still calls tools after %d rounds", limit).
 			WithHint("Raise CallModel.MaxRounds, or give the model a smaller task.")
 	}
+	return reply, d.runAll(ctx, d.take(reply))
+}
+
+// runAll runs the calls of a round one after the other. Each gets a result even
+// if the step is cut: services refuse conversations with open calls.
+func (d *dialogue) runAll(ctx context.Context, calls []model.Item) error {
 	for _, c := range calls {
-		d.r.say(d.run(ctx, c))
 		if ctx.Err() != nil {
-			return nil, fault.From(context.Cause(ctx), fault.Cancelled)
+			d.r.say(model.Result(c.CallID, c.Name, "Error: not run, since the step was cut short", true))
+			continue
 		}
+		d.r.say(d.run(ctx, c))
 	}
-	return reply, nil
+	return ended(ctx)
 }
 
 // inject takes messages that are to join between rounds.
@@ -162,130 +162,18 @@ func (d *dialogue) inject() {
 	}
 }
 
-// ask asks the model, again if its service fails.
-func (d *dialogue) ask(ctx context.Context) (*model.Reply, error) {
-	for attempt := 1; ; attempt++ {
-		reply, err := d.stream(ctx)
-		if err == nil && len(reply.Items) == 0 {
-			err = fault.New(fault.ModelFailed, "model answered nothing")
-		}
-		if err == nil || ctx.Err() != nil {
-			return reply, err
-		}
-		wait, again := retryModel(err, attempt)
-		if !again {
-			return nil, err
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, fault.From(context.Cause(ctx), fault.Cancelled)
-		}
-	}
-}
-
-// retryModel says whether and when a failed round is tried again.
-func retryModel(err error, attempt int) (time.Duration, bool) {
-	if attempt >= maxAttempts {
-		return 0, false
-	}
-	switch fault.CodeOf(err) {
-	case fault.ModelRateLimit:
-		return pause(attempt+4, spread), true
-	case fault.ModelFailed:
-		return pause(attempt, spread), true
-	}
-	return 0, false
-}
-
-// stream asks the model once and publishes what it says.
-func (d *dialogue) stream(ctx context.Context) (reply *model.Reply, err error) {
-	x := d.r.x
-	ctx, end := x.h.span(ctx, event.Span{Kind: event.SpanModel, Name: string(d.s.ID), Thread: x.thread,
-		Execution: x.id, Step: string(d.path), Round: d.round})
-	began := x.h.clock()
-	ev := event.Event{Type: event.ModelStarted, Step: string(d.path), Round: d.round}
-	x.emit(ev)
-	defer func() {
-		end(err)
-		ev.Type, ev.Duration, ev.Err = event.ModelCompleted, x.h.since(began), err
-		if reply != nil {
-			x.spend(reply.Usage)
-			ev.Data = map[string]any{"usage": reply.Usage}
-		}
-		x.emit(ev)
-	}()
-	return d.watch(ctx, ev)
-}
-
-// watch pulls a stream to its end, and gives it up when it is silent too long.
-func (d *dialogue) watch(ctx context.Context, ev event.Event) (reply *model.Reply, err error) {
-	defer d.r.x.h.contain(&err, "the model")
-	idle := d.r.x.h.config.StreamIdle
-	if idle == 0 {
-		idle = defaultIdle
-	}
-	parent := ctx
-	ctx, cancel := context.WithCancelCause(parent)
-	defer cancel(nil)
-	stalled := fault.New(fault.ModelStalled, "model's stream was silent for %s", idle).
-		WithHint("Raise Config.StreamIdle if the model needs longer.")
-	alive := func() {}
-	if idle > 0 {
-		timer := time.AfterFunc(idle, func() { cancel(stalled) })
-		defer timer.Stop()
-		alive = func() { timer.Reset(idle) }
-	}
-	reply, err = model.Collect(func(yield func(model.Event, error) bool) {
-		for e, err := range d.model.Stream(ctx, &d.req) {
-			alive()
-			d.publish(e, ev)
-			if !yield(e, err) {
-				return
-			}
-		}
-	})
-	switch {
-	case err == nil:
-		return reply, nil
-	case parent.Err() != nil:
-		return nil, fault.From(context.Cause(parent), fault.Cancelled)
-	case errors.Is(context.Cause(ctx), fault.ModelStalled):
-		ev.Type, ev.Duration = event.ModelStalled, idle
-		d.r.x.emit(ev)
-		return nil, stalled
-	}
-	return nil, fault.From(d.r.x.h.chain.Error(err), fault.ModelFailed)
-}
-
-// publish shows the pieces of a stream as they come.
-func (d *dialogue) publish(e model.Event, ev event.Event) {
-	if d.s.Quiet || e.Text == "" {
-		return
-	}
-	switch e.Type {
-	case model.TextDelta:
-		ev.Type = event.TextDelta
-	case model.ReasoningDelta:
-		ev.Type = event.ReasoningDelta
-	default:
-		return
-	}
-	ev.Text = e.Text
-	d.r.x.emit(ev)
-}
-
 // take appends a reply to the conversation, with call ids that are unique in
 // the execution, and returns its calls.
 func (d *dialogue) take(reply *model.Reply) []model.Item {
 	items := append([]model.Item(nil), reply.Items...)
 	var calls []model.Item
 	for i := range items {
-		if items[i].Type == model.ToolCall {
-			items[i].CallID = d.r.x.callID(items[i].CallID, d.round, len(calls))
-			calls = append(calls, items[i])
+		if it := &items[i]; it.Type == model.ToolCall {
+			it.CallID = d.r.x.callID(it.CallID, d.round, len(calls))
+			if len(it.Args) > 0 && !json.Valid(it.Args) {
+				it.Args = encode(string(it.Args)) // as Item.Args demands; no gate lets it through
+			}
+			calls = append(calls, *it)
 		}
 	}
 	d.r.say(items...)
@@ -320,12 +208,9 @@ func (d *dialogue) noTool(name string) string {
 	return fmt.Sprintf("there is no tool named %s; the tools are %v", fault.Quote(name), offered)
 }
 
-// answer is what a reply without calls comes to.
+// answer is what a reply without calls comes to. An error is about its shape.
 func (d *dialogue) answer(reply *model.Reply) (json.RawMessage, error) {
 	text := reply.Text()
-	if reply.Stop == model.StopRefused {
-		return nil, fault.New(fault.ModelRefused, "model declined: %s", fault.Quote(text))
-	}
 	out := d.s.Output()
 	if out == nil {
 		return encode(text), nil

@@ -25,15 +25,17 @@ func result(c model.Item, out *gates.Outcome, limit int) model.Item {
 	}
 	it := model.Item{Type: model.ToolResult, CallID: c.CallID, Name: c.Name}
 	var text []string
+	told := false // a text stands for the value
 	for _, b := range out.Content {
 		if b.Type == provider.ContentImage {
 			it.Parts = append(it.Parts, model.Part{Type: model.PartImage, Data: b.Data, MIMEType: b.MIMEType})
 			continue
 		}
 		text = append(text, shown(b))
+		told = told || b.Type == provider.ContentText
 	}
-	if len(out.Content) == 0 {
-		text = append(text, string(out.Value))
+	if !told && len(out.Value) > 0 {
+		text = append([]string{string(out.Value)}, text...)
 	}
 	joined := strings.Join(text, "\n")
 	if joined == "" && len(it.Parts) == 0 {
