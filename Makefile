@@ -73,7 +73,11 @@ $(PEERS_STAMP): $(PEERS)/package.json $(PEERS)/package-lock.json
 	@touch $@
 
 .PHONY: bench
-bench: ## Run the benchmarks; compare two outputs with: make benchstat OLD=a NEW=b
+bench: ## Measure the promised figures; some of them with ONLY=mcp/ or ONLY='*/64'
+	@go run ./bench -json bench/results.json -only '$(ONLY)'
+
+.PHONY: microbench
+microbench: ## Run the Go benchmarks; compare two outputs with: make benchstat OLD=a NEW=b
 	go test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: benchstat

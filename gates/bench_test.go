@@ -1,7 +1,6 @@
 package gates_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/secrets"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 const benchArgs = `{"text":"buy milk","tags":["home","shop"],"priority":3,"due":{"day":"2026-01-31","zone":"Europe/Berlin"}}`
@@ -45,31 +43,6 @@ func BenchmarkCall(b *testing.B) {
 	for b.Loop() {
 		if out := chain.Call(b.Context(), r); out.Err != nil {
 			b.Fatal(out.Err)
-		}
-	}
-}
-
-// BenchmarkValidatorOnly is the baseline: the same arguments decoded and
-// validated by the validator alone.
-func BenchmarkValidatorOnly(b *testing.B) {
-	document, err := jsonschema.UnmarshalJSON(strings.NewReader(benchSchema))
-	if err != nil {
-		b.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("schema:///", document); err != nil {
-		b.Fatal(err)
-	}
-	compiled := c.MustCompile("schema:///")
-	args := []byte(benchArgs)
-	b.ReportAllocs()
-	for b.Loop() {
-		tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := compiled.Validate(tree); err != nil {
-			b.Fatal(err)
 		}
 	}
 }

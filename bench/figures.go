@@ -1,0 +1,8 @@
+package main
+
+import "slices"
+
+// figures are all of them, in the order in which they are measured and shown.
+func figures() []figure {
+	return slices.Concat(gateFigures(), mcpFigures(), loopFigures(), startFigures())
+}
