@@ -270,7 +270,7 @@ func FuzzJSON(f *testing.F) {
 	f.Add(`"a":"b","c"`, `{"a":"b","c":1}`)
 	f.Fuzz(func(t *testing.T, value, doc string) {
 		if strings.ContainsAny(value, "<>") || !json.Valid([]byte(doc)) {
-			t.Skip()
+			t.Skip("a value like the marker, or a document that is no JSON: give it others")
 		}
 		s := scrubber(value)
 		got := s.JSON(json.RawMessage(doc))
