@@ -46,7 +46,8 @@ func (f *front) intercept(h http.HandlerFunc) { f.before.Store(&h) }
 
 func serveHTTP(t *testing.T, opts *sdk.StreamableHTTPOptions) *front {
 	t.Helper()
-	s := goodServer()
+	over := make(chan struct{})
+	s := goodServer(over)
 	real := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, opts)
 	f := &front{server: s}
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -56,6 +57,7 @@ func serveHTTP(t *testing.T, opts *sdk.StreamableHTTPOptions) *front {
 		real.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() {
+		close(over)
 		for session := range s.Sessions() {
 			session.Close()
 		}

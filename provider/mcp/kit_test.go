@@ -67,7 +67,7 @@ func (c *child) acted(t *testing.T) (calls []providertest.Call) {
 // runKept is the good server of a child: it notes its pid and calls in the
 // given folder and grows on SIGUSR1.
 func runKept(dir string) {
-	s := goodServer()
+	s := goodServer(nil)
 	s.AddReceivingMiddleware(note(func(op string, args json.RawMessage) {
 		f, err := os.OpenFile(filepath.Join(dir, "calls"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {

@@ -306,11 +306,14 @@ func (c *lineConn) oversized(edges []byte, size int) error {
 	return nil
 }
 
-// idFirst and idLast find the id of a response whose middle is missing. Only
-// one closing brace may follow an id at the end, so it is the message's own.
+// idFirst and idLast find the id of a response whose middle is missing, by how
+// it begins or how it begins and ends. Only one closing brace may follow an id
+// at the end, so it is the message's own.
 var (
-	idFirst = regexp.MustCompile(`^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,`)
-	idLast  = regexp.MustCompile(`,\s*"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
+	idFirst = regexp.MustCompile(`^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,` +
+		`\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"(?:result|error)"`)
+	idLast = regexp.MustCompile(`(?s)^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"(?:result|error)".*` +
+		`,\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
 )
 
 func oversizedID(edges []byte) (jsonrpc.ID, bool) {

@@ -81,8 +81,9 @@ func text(format string, args ...any) *sdk.CallToolResult {
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: fmt.Sprintf(format, args...)}}}
 }
 
-// goodServer is a server that does as it should, over any transport.
-func goodServer() *sdk.Server {
+// goodServer is a server that does as it should, over any transport. Calls that
+// nobody cancelled end when over is closed.
+func goodServer(over <-chan struct{}) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "good", Version: "1"}, &sdk.ServerOptions{PageSize: 100})
 	rawTool(s, "echo", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return &sdk.CallToolResult{
@@ -122,8 +123,11 @@ func goodServer() *sdk.Server {
 		}}, nil
 	})
 	rawTool(s, "wait", func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
+		select {
+		case <-ctx.Done():
+		case <-over:
+		}
+		return nil, context.Canceled
 	})
 	rawTool(s, "big", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		var args struct{ Size int }
@@ -191,7 +195,7 @@ func runServer(s *sdk.Server, in io.Reader, out io.Writer) {
 	s.Run(context.Background(), &sdk.IOTransport{Reader: io.NopCloser(in), Writer: nopCloser{out}})
 }
 
-func runGood(out io.Writer) { runServer(goodServer(), os.Stdin, out) }
+func runGood(out io.Writer) { runServer(goodServer(nil), os.Stdin, out) }
 
 type nopCloser struct{ io.Writer }
 
@@ -205,7 +209,7 @@ func runQuitter() {
 	if !strings.Contains(string(first), `"initialize"`) {
 		os.Exit(1)
 	}
-	runServer(goodServer(), in, os.Stdout)
+	runServer(goodServer(nil), in, os.Stdout)
 }
 
 // runRaw answers with the lines of its further arguments: each is
