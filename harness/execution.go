@@ -29,6 +29,7 @@ type execution struct {
 
 	mu    sync.Mutex
 	calls map[string]bool // call ids seen
+	told  map[string]bool // remarks made
 	pins  map[connection.Name]*gates.Catalog
 	usage model.Usage
 }
@@ -44,7 +45,7 @@ func (x *execution) run(ctx context.Context, s steps.Step, input json.RawMessage
 	}
 	x.scope = newScope(x.h, x.h.scope, set)
 	x.models = newScope(x.h, x.scope, u.attach)
-	x.calls, x.pins = map[string]bool{}, map[connection.Name]*gates.Catalog{}
+	x.calls, x.told, x.pins = map[string]bool{}, map[string]bool{}, map[connection.Name]*gates.Catalog{}
 	defer x.release(ctx)
 	// Connections outlive the steps that are cut: release stops them.
 	x.scope.start(context.WithoutCancel(ctx))
@@ -120,6 +121,15 @@ func (x *execution) callID(id string, round, index int) string {
 	}
 	x.calls[unique] = true
 	return unique
+}
+
+// first reports whether a remark has not been made in this execution.
+func (x *execution) first(remark string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	told := x.told[remark]
+	x.told[remark] = true
+	return !told
 }
 
 func (x *execution) spend(u model.Usage) {

@@ -138,13 +138,22 @@ func funcTool(f *steps.FuncTool) tool {
 }
 
 // names names every operation that any model step of the execution could see,
-// so that picking some renames none.
+// so that picking some renames none, and says once which of them clash.
 func (x *execution) names(taken map[string]bool) map[operation]string {
 	var ops []operation
 	for _, o := range x.models.links() {
-		ops = append(ops, operationsOf(o.link.name, x.pin(o.link).Operations())...)
+		if o.sup.entry.Expose != connection.ExposeNone {
+			ops = append(ops, operationsOf(o.link.name, x.pin(o.link).Operations())...)
+		}
 	}
-	return nameTools(ops, taken)
+	names := nameTools(ops, taken)
+	for _, o := range ops {
+		if want := o.wire(); names[o] != want && len(want) <= maxToolName && x.first("clash "+names[o]) {
+			x.emit(event.Event{Type: event.Warning, Connection: string(o.connection), Op: o.op,
+				Text: "another tool is named " + want + " as well: models see this one as " + names[o]})
+		}
+	}
+	return names
 }
 
 func operationsOf(name connection.Name, list []provider.Operation) []operation {
