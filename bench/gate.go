@@ -12,7 +12,6 @@ import (
 	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/harness"
 	"github.com/bridle-dev/bridle/provider"
-	"github.com/bridle-dev/bridle/provider/inmemory"
 	"github.com/bridle-dev/bridle/steps"
 )
 
@@ -40,7 +39,7 @@ func gateFigures() []figure {
 		},
 		{
 			name: "gate/harness-call", unit: "µs", compare: difference,
-			about: "a run of one call step on an in-memory connection, beyond the bare connection's call",
+			about: "a run of one call step on a connection that answers at once, beyond the bare connection's call",
 			open:  harnessCall,
 		},
 	}
@@ -95,43 +94,21 @@ func gatedCall() func(context.Context) error {
 }
 
 func harnessCall(ctx context.Context, _ plan) (*rig, error) {
-	notes := memory(1)
-	conns, err := notes.Connect(ctx, (&provider.ConnectOptions{Name: "bare"}).Normal())
-	if err != nil {
-		return nil, err
-	}
-	h, err := harness.New(harness.Config{Name: "bench", Connections: connection.Set{"notes": {Provider: memory(1)}}})
+	bare := newInstant(1, callSchema)
+	h, err := harness.New(harness.Config{Name: "bench", Connections: connection.Set{"notes": {Provider: newInstant(1, callSchema)}}})
 	if err != nil {
 		return nil, err
 	}
 	step := steps.Call{ID: "call", Connection: "notes", Op: "op0", Args: json.RawMessage(callArgs)}
 	return &rig{
 		baseline: timed(1, func(ctx context.Context) error {
-			_, err := conns[0].Call(ctx, &provider.CallRequest{Op: "op0", Args: json.RawMessage(callArgs), Key: "key"})
+			_, err := bare.Call(ctx, &provider.CallRequest{Op: "op0", Args: json.RawMessage(callArgs), Key: "key"})
 			return err
 		}),
 		subject: timed(1, func(ctx context.Context) error {
 			_, err := h.Run(ctx, step, nil, nil)
 			return err
 		}),
-		close: func() {
-			ctx := context.WithoutCancel(ctx)
-			_ = h.Close(ctx)
-			_ = conns[0].Release(ctx)
-		},
+		close: func() { _ = h.Close(context.WithoutCancel(ctx)) },
 	}, nil
-}
-
-// memory is an in-memory connection with this many operations, named op0 and on.
-func memory(operations int) *inmemory.Provider {
-	ops := make(map[string]inmemory.Operation, operations)
-	for i := range operations {
-		ops[opName(i)] = inmemory.Operation{
-			Operation: provider.Operation{Description: "Adds a note.", Args: json.RawMessage(callSchema)},
-			Run: func(context.Context, *inmemory.Call) (*provider.CallResult, error) {
-				return &provider.CallResult{Value: json.RawMessage(`{"id":7}`)}, nil
-			},
-		}
-	}
-	return inmemory.New(inmemory.Options{Surface: "notes", Operations: ops})
 }

@@ -17,13 +17,16 @@ import (
 // are part of the figures, as a share of this.
 const loopRounds = 100
 
+// sayArgs is the schema of one text, as an echo takes it.
+const sayArgs = `{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false}`
+
 func opName(i int) string { return "op" + strconv.Itoa(i) }
 
 func loopFigures() []figure {
 	return []figure{
 		{
 			name: "loop/round", unit: "µs", target: 10,
-			about: "a round of a model step with one gated in-memory tool call, of runs of 100 rounds with 10 tools",
+			about: "a round of a model step with one gated call of a tool that answers at once, of runs of 100 rounds with 10 tools",
 			open: func(ctx context.Context, p plan) (*rig, error) {
 				l, err := newLoop(ctx, p.many(10))
 				if err != nil {
@@ -73,7 +76,7 @@ func loopHistory(ctx context.Context, p plan) (*rig, error) {
 	return &rig{baseline: l.rounds(p, "short"), subject: l.rounds(p, "long"), close: l.close}, nil
 }
 
-// loop is a harness over one in-memory connection.
+// loop is a harness over one connection.
 type loop struct {
 	h     *harness.AgentHarness
 	close func()
@@ -81,7 +84,7 @@ type loop struct {
 
 func newLoop(ctx context.Context, tools int) (*loop, error) {
 	h, err := harness.New(harness.Config{
-		Name: "bench", Model: answers{}, Connections: connection.Set{"notes": {Provider: memory(tools)}}})
+		Name: "bench", Model: answers{}, Connections: connection.Set{"notes": {Provider: newInstant(tools, sayArgs)}}})
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +131,7 @@ func (m *calls) Stream(context.Context, *model.Request) iter.Seq2[model.Event, e
 	if left < 0 {
 		return finish(model.Text(model.Assistant, "done"), model.StopEnd)
 	}
-	return finish(model.Call("call_"+strconv.FormatInt(left, 10), "notes_op0", json.RawMessage(callArgs)), model.StopTools)
+	return finish(model.Call("call_"+strconv.FormatInt(left, 10), "notes_op0", json.RawMessage(`{"text": "hello"}`)), model.StopTools)
 }
 
 // answers is a model that answers at once.
