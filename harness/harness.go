@@ -166,8 +166,9 @@ func New(config Config) (*AgentHarness, error) {
 }
 
 // Start connects and returns when every connection is ready or has failed once,
-// or ctx ends. It fails if a required connection is not ready. Connections go
-// on being tried after that; calling Start again reports anew. It is optional.
+// those that are not required within ten seconds at most, or when ctx ends. It
+// fails if a required connection is not ready. Connections go on being tried
+// after that; calling Start again reports anew. It is optional.
 func (h *AgentHarness) Start(ctx context.Context) error {
 	if err := h.begin(); err != nil {
 		return err

@@ -51,16 +51,17 @@ func (s *scope) stop(ctx context.Context) error {
 }
 
 // settle waits until every connection has been tried once: required ones until
-// ctx ends, others for a moment at most. It returns what went wrong with the
-// required ones; others only cost those who use them.
+// ctx ends, others until they have had a moment since they were started, so that
+// one that hangs is not waited for again and again. It returns what went wrong
+// with the required ones; others only cost those who use them.
 func (s *scope) settle(ctx context.Context) error {
-	brief, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	var errs []error
 	for _, name := range s.names() {
 		sup := s.own[name]
 		if !sup.entry.Required {
+			brief, cancel := context.WithDeadline(ctx, sup.began.Add(patience))
 			sup.settled(brief) // its error is in the status
+			cancel()
 			continue
 		}
 		if err := sup.settled(ctx); err != nil {

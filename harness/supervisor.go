@@ -43,6 +43,7 @@ type supervisor struct {
 	h      *AgentHarness
 	scope  *scope // it belongs to
 	cancel context.CancelFunc
+	began  time.Time     // set by the first start
 	done   chan struct{} // closed when the goroutine has released everything
 
 	mu       sync.Mutex
@@ -91,7 +92,7 @@ func (s *supervisor) start(ctx context.Context) {
 	if s.started {
 		return
 	}
-	s.started = true
+	s.started, s.began = true, time.Now()
 	ctx, s.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(s.done)
