@@ -85,6 +85,7 @@ func TestFailuresOfTools(t *testing.T) { // B032
 	c := connect(t, server("good"), &host{})
 	_, err := c.Call(within(t), &provider.CallRequest{Op: "fail"})
 	wantCode(t, err, fault.OpFailed)
+	//allow:errtext what people see must hold no control characters
 	if !strings.Contains(err.Error(), "no such file") || strings.ContainsAny(err.Error(), "\x1b\x07") {
 		t.Errorf("got %q, want the server's text without control characters", err)
 	}

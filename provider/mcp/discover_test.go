@@ -1,16 +1,20 @@
 package mcp_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/provider/mcp"
 )
 
 func names(m *provider.Manifest) (names []string) {
@@ -150,5 +154,49 @@ func TestChangedListsAreFetchedAgain(t *testing.T) { // B026
 	}
 	if slices.Contains(names(before), "grown") {
 		t.Error("the old manifest was changed in place")
+	}
+}
+
+func TestServerThatIsSilentAboutDiscover(t *testing.T) {
+	t.Parallel() // it takes as long as the provider's patience
+	h := &host{}
+	c := connect(t, raw("server/discover=!"), h)
+	if got := names(c.Manifest()); !slices.Equal(got, []string{"t"}) {
+		t.Errorf("got %v, want the tool", got)
+	}
+	if len(h.pids) != 1 {
+		t.Errorf("the server was started %d times, want once", len(h.pids))
+	}
+}
+
+func TestStormOfChangesIsCalmed(t *testing.T) {
+	lists := make(chan struct{}, 10000)
+	f := serveHTTP(t, eras()["legacy"])
+	f.intercept(func(_ http.ResponseWriter, r *http.Request) {
+		if m, _ := method(r); m == "tools/list" {
+			lists <- struct{}{}
+		}
+		panic(errPass)
+	})
+	c := connect(t, mcp.HTTP(f.URL, nil), &host{})
+	const storm = 300
+	for i := range storm {
+		rawTool(f.server, fmt.Sprintf("extra%d", i), func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return text("hi"), nil
+		})
+	}
+	changes := make(chan struct{}, storm)
+	w, _ := provider.Ability[provider.Watcher](c)
+	defer w.Watch(func(provider.Change) { changes <- struct{}{} })()
+	ctx := within(t)
+	for !slices.Contains(names(c.Manifest()), fmt.Sprintf("extra%d", storm-1)) {
+		select {
+		case <-changes:
+		case <-ctx.Done():
+			t.Fatal("the last change never arrived")
+		}
+	}
+	if n := len(lists); n > storm/3 {
+		t.Errorf("%d changes caused %d requests, want far fewer", storm, n)
 	}
 }

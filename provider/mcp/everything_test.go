@@ -2,6 +2,9 @@ package mcp_test
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -78,4 +81,28 @@ func TestServerMemory(t *testing.T) {
 	if r := call(t, c, "search_nodes", `{"query":"engines"}`); !strings.Contains(string(r.Value)+r.Content[0].Text, "Ada") {
 		t.Errorf("got %s %+v, want Ada", r.Value, r.Content)
 	}
+}
+
+// TestServerPlaywright drives a real browser to a page and reads it.
+func TestServerPlaywright(t *testing.T) {
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		io.WriteString(w, "<title>Bridle</title><h1>A real page</h1>")
+	}))
+	defer page.Close()
+	command := append(peers.Node(t, peers.Playwright, "cli.js"),
+		"--headless", "--no-sandbox", "--isolated", "--executable-path", peers.Chromium(t), "--output-dir", t.TempDir())
+	h := &host{}
+	c := connect(t, mcp.Stdio(command, nil), h)
+	args, _ := json.Marshal(map[string]string{"url": page.URL})
+	call(t, c, "browser_navigate", string(args))
+	if r := call(t, c, "browser_snapshot", `{}`); !strings.Contains(r.Content[0].Text, "A real page") {
+		t.Errorf("got %q, want the heading of the page", r.Content[0].Text)
+	}
+	_, err := c.Call(within(t), &provider.CallRequest{Op: "browser_click", Args: json.RawMessage(`{"target":"e999"}`)})
+	wantCode(t, err, fault.OpFailed)
+	if err := c.Release(within(t)); err != nil {
+		t.Errorf("Release: %v", err)
+	}
+	h.gone(t)
 }

@@ -112,8 +112,8 @@ func (p *remote) url() (*url.URL, error) {
 // Equal implements provider.Equaler.
 func (p *remote) Equal(other provider.Provider) bool {
 	o, ok := other.(*remote)
-	return ok && p.endpoint == o.endpoint && slices.Equal(p.opts.Headers, o.opts.Headers) &&
-		p.opts.MaxBody == o.opts.MaxBody && p.opts.Transport == nil && o.opts.Transport == nil
+	return ok && (p == o || p.endpoint == o.endpoint && slices.Equal(p.opts.Headers, o.opts.Headers) &&
+		p.opts.MaxBody == o.opts.MaxBody && p.opts.Transport == nil && o.opts.Transport == nil)
 }
 
 // Connect implements provider.Provider.

@@ -45,7 +45,7 @@ func serve(mode string) {
 		select {}
 	case "stubborn": // ignores end of input only
 		runGood(os.Stdout)
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) //allow:sleep doing nothing is what this server does
 	case "grandchild": // leaves a process behind that holds the pipes
 		sleeper := exec.Command("sleep", "600")
 		sleeper.Stdout, sleeper.Stderr = os.Stdout, os.Stderr
@@ -57,7 +57,7 @@ func serve(mode string) {
 	case "silent": // reads, never answers
 		io.Copy(io.Discard, os.Stdin)
 	case "unreading": // never reads its input
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) //allow:sleep doing nothing is what this server does
 	case "quitter": // knows only initialize and ends on anything else first
 		runQuitter()
 	case "broken":

@@ -186,6 +186,7 @@ func TestConnectFailureLeavesNothingBehind(t *testing.T) {
 			_, err := server(mode).Connect(ctx, h.options())
 			wantCode(t, err, fault.Unavailable)
 			if mode == "broken" {
+				//allow:errtext the server's last words must be shown
 				if !strings.Contains(err.Error(), "left-pad") {
 					t.Errorf("the error hides the server's last words: %v", err)
 				}
@@ -212,6 +213,7 @@ func TestServerDeathEndsCallAndConnection(t *testing.T) { // B008
 	wantCode(t, err, fault.OutcomeUnknown)
 	<-c.Done()
 	wantCode(t, c.Err(), fault.Unavailable)
+	//allow:errtext the exit status must be shown
 	if !strings.Contains(c.Err().Error(), "status 7") {
 		t.Errorf("got %v, want the exit status", c.Err())
 	}

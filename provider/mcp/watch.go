@@ -38,11 +38,15 @@ const (
 // one fetch at a time, at most one more waiting.
 func (c *conn) refreshLoop() {
 	pause := time.Duration(0)
+	last := time.Now()
 	for {
 		select {
 		case <-c.done:
 			return
 		case <-c.refresh.c:
+		}
+		if time.Since(last) > 2*pause+refreshPause {
+			pause = 0 // it was quiet for a while
 		}
 		if c.refetch() {
 			pause = refreshPause
@@ -56,6 +60,7 @@ func (c *conn) refreshLoop() {
 			return
 		case <-timer.C:
 		}
+		last = time.Now()
 	}
 }
 

@@ -1,0 +1,121 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// deleteTimeout bounds the goodbye to a session; the server may be silent.
+const deleteTimeout = 2 * time.Second
+
+// lose reports that the peer is gone.
+func (w *wire) lose(reason error) {
+	w.mu.Lock()
+	first := w.lostErr == nil
+	if first {
+		w.lostErr = reason
+	}
+	w.mu.Unlock()
+	if first {
+		w.losing <- reason
+	}
+}
+
+func (w *wire) forget() {
+	w.mu.Lock()
+	w.session = true
+	w.mu.Unlock()
+	w.lose(errors.New("the server forgot the session"))
+}
+
+func (w *wire) forgotten() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.session
+}
+
+// lost implements link.
+func (w *wire) lost() <-chan error { return w.losing }
+
+// reason implements link.
+func (w *wire) reason() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lostErr != nil {
+		return w.lostErr
+	}
+	return w.probe
+}
+
+// finish implements link: a goodbye, then everything is cut.
+func (w *wire) finish(session *sdk.ClientSession) error {
+	timer := time.AfterFunc(2*deleteTimeout, w.cut)
+	defer timer.Stop()
+	session.Close()
+	w.shut()
+	return nil
+}
+
+// shut cuts everything and waits for it.
+func (w *wire) shut() {
+	w.mu.Lock()
+	w.closing = true
+	w.mu.Unlock()
+	w.cut()
+	w.streams.Wait()
+	w.close()
+}
+
+// spawn runs f, which must end once cut was called. It reports false if the
+// connection is closing already.
+func (w *wire) spawn(f func()) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closing {
+		return false
+	}
+	w.streams.Go(f)
+	return true
+}
+
+// goodbye ends the session, if there still is one.
+func (w *wire) goodbye(req *http.Request) (*http.Response, error) {
+	if w.forgotten() {
+		return reply(req, http.StatusNoContent, "", nil), nil
+	}
+	ctx, cancel := context.WithTimeout(req.Context(), deleteTimeout)
+	defer cancel()
+	resp, err := w.send(req.WithContext(ctx), nil)
+	if err != nil {
+		w.log.Debug("cannot end the mcp session", "error", err)
+		return reply(req, http.StatusNoContent, "", nil), nil
+	}
+	resp.Body.Close()
+	return reply(req, http.StatusNoContent, "", nil), nil
+}
+
+// notify sends a message that has no answer. Whatever the server says to it
+// does not matter, unless the session is gone.
+func (w *wire) notify(req *http.Request) (*http.Response, error) {
+	resp, err := w.send(req, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if w.sessionGone(req, resp) {
+		w.forget()
+	} else if resp.StatusCode/100 != 2 {
+		w.log.Debug("mcp server rejected a notification", "status", resp.StatusCode)
+	}
+	return reply(req, http.StatusAccepted, "", nil), nil
+}
+
+// sessionGone reports whether a response says that the server does not know
+// the request's session (MCP 2025-11-25, "Session Management").
+func (w *wire) sessionGone(req *http.Request, resp *http.Response) bool {
+	return resp.StatusCode == http.StatusNotFound && req.Header.Get(headerSession) != ""
+}
