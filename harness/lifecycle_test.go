@@ -98,6 +98,9 @@ func TestAHangingProviderCostsOnlyItself(t *testing.T) {
 		if resp := ask(t, h, "hi", nil); resp.Text != "done" {
 			t.Errorf("answer %q", resp.Text)
 		}
+		if took := time.Since(began); took > harness.Patience {
+			t.Errorf("the turn waited as well: %s", took)
+		}
 		if got := status(t, h, "bad"); got.State != connection.Connecting {
 			t.Errorf("the hanging one is %s", got.State)
 		}

@@ -48,7 +48,8 @@ func (h *AgentHarness) span(ctx context.Context, s event.Span) (context.Context,
 	if h.config.Tracer == nil {
 		return ctx, func(error) {}
 	}
-	return h.config.Tracer.Start(ctx, &s)
+	ctx, end := h.config.Tracer.Start(ctx, &s)
+	return ctx, func(err error) { end(h.chain.Error(err)) }
 }
 
 // trace returns the W3C trace context to send along.
@@ -103,6 +104,9 @@ func (s *supervisor) status(tools map[connection.Name][]string) []connection.Sta
 		st := base
 		catalog, identity := l.current()
 		st.Name, st.Identity, st.Notes, st.Tools = l.name, identity, catalog.Notes(), tools[l.name]
+		for i := range st.Notes {
+			st.Notes[i] = s.h.scrubber.String(st.Notes[i])
+		}
 		all = append(all, st)
 	}
 	return all
