@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/bridle-dev/bridle/fault"
@@ -128,7 +130,7 @@ func (c *conn) resources(ctx context.Context, d *draft) error {
 	})
 	if err != nil && !errors.Is(err, fault.OpFailed) {
 		return err
-	} else if err != nil {
+	} else if err != nil && !notFound(err) {
 		d.note("resource templates are left out: %v", err)
 	}
 	seen := map[string]bool{}
@@ -141,6 +143,13 @@ func (c *conn) resources(ctx context.Context, d *draft) error {
 		d.addRead(r, seen)
 	}
 	return nil
+}
+
+// notFound reports the answer of a server that does not know a method, which
+// for templates is as common as an empty list.
+func notFound(err error) bool {
+	fe, ok := errors.AsType[*fault.Error](err)
+	return ok && fe.PeerCode == strconv.Itoa(jsonrpc.CodeMethodNotFound)
 }
 
 // pages fetches all pages of a list. An empty or repeated cursor ends it: the

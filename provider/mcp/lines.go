@@ -259,8 +259,12 @@ func decodeLine(line []byte) ([]jsonrpc.Message, bool) {
 	return all, true
 }
 
-// skippedShown is how many skipped lines are logged one by one.
-const skippedShown = 5
+const (
+	// skippedShown is how many skipped lines are logged one by one.
+	skippedShown = 5
+	// maxSample is how much of one is looked at.
+	maxSample = 4 << 10
+)
 
 // skip counts a line that is no message: a banner or a log on stdout.
 func (c *lineConn) skip(line []byte) {
@@ -268,11 +272,11 @@ func (c *lineConn) skip(line []byte) {
 	c.skipped++
 	n := c.skipped
 	if n == 1 {
-		c.sample = string(line[:min(len(line), 200)])
+		c.sample = c.proc.clean(string(line[:min(len(line), maxSample)]))
 	}
 	c.mu.Unlock()
 	if n <= skippedShown {
-		c.log.Warn("mcp server wrote something else than MCP to stdout", "line", fault.Quote(string(line)), "count", n)
+		c.log.Warn("mcp server wrote something else than MCP to stdout", "line", fault.Quote(c.proc.clean(string(line[:min(len(line), maxSample)]))), "count", n)
 	}
 }
 

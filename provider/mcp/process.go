@@ -45,14 +45,15 @@ type process struct {
 	exited  chan struct{} // closed once the leader has been reaped
 	status  error         // what Wait said; readable once exited is closed
 	log     *slog.Logger
+	clean   func(string) string    // takes credentials out of the server's output
 	last    atomic.Pointer[string] // last line of stderr
 	done    sync.WaitGroup         // the reaper and the reader of stderr
 }
 
 // startProcess runs cmd. The process does not depend on any context: its life
 // is the connection's.
-func startProcess(cmd *exec.Cmd, log *slog.Logger) (*process, error) {
-	p := &process{cmd: cmd, exited: make(chan struct{}), log: log}
+func startProcess(cmd *exec.Cmd, clean func(string) string, log *slog.Logger) (*process, error) {
+	p := &process{cmd: cmd, exited: make(chan struct{}), clean: clean, log: log}
 	theirs, err := p.pipes()
 	defer func() {
 		for _, f := range theirs {
@@ -206,7 +207,7 @@ func (p *process) logStderr() {
 	window := time.Now()
 	for {
 		line, prefix, err := lines.ReadLine()
-		text := strings.ToValidUTF8(string(line), "�")
+		text := p.clean(strings.ToValidUTF8(string(line), "�"))
 		for prefix && err == nil {
 			_, prefix, err = lines.ReadLine()
 		}

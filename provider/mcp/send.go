@@ -132,6 +132,7 @@ type attempt struct {
 	mu      sync.Mutex
 	started bool // a connection was asked for
 	got     bool // and made
+	written bool // the whole request has left
 }
 
 // trace observes the HTTP client. A transport that reports nothing counts as
@@ -139,12 +140,29 @@ type attempt struct {
 func (a *attempt) trace() *httptrace.ClientTrace {
 	a.x.markSent()
 	return &httptrace.ClientTrace{
-		// Asked for once more only if nothing was written before.
-		GetConn:          func(string) { a.x.unsend(); a.set(true, false) },
+		GetConn:          func(string) { a.start() },
 		GotConn:          func(httptrace.GotConnInfo) { a.set(true, true) },
 		WroteHeaderField: func(string, []string) { a.x.markSent() },
 		WroteHeaders:     func() { a.x.markSent() },
+		WroteRequest: func(info httptrace.WroteRequestInfo) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.written = a.written || info.Err == nil
+		},
 	}
+}
+
+// start notes that a connection is asked for. The HTTP client asks once more
+// if nothing was written to the first one; or, for requests that it takes for
+// repeatable, also after all was.
+func (a *attempt) start() {
+	a.mu.Lock()
+	written := a.written
+	a.mu.Unlock()
+	if !written {
+		a.x.unsend()
+	}
+	a.set(true, false)
 }
 
 func (a *attempt) set(started, got bool) {

@@ -60,6 +60,10 @@ func serve(mode string) {
 		time.Sleep(time.Hour) //allow:sleep doing nothing is what this server does
 	case "quitter": // knows only initialize and ends on anything else first
 		runQuitter()
+	case "blabber":
+		fmt.Fprintln(os.Stderr, "my token is", os.Getenv("TOKEN"))
+		fmt.Println("token:", os.Getenv("TOKEN"))
+		os.Exit(1)
 	case "broken":
 		fmt.Fprintln(os.Stderr, "cannot find module 'left-pad'")
 		os.Exit(3)

@@ -152,7 +152,7 @@ func (p *stdio) dial(ctx context.Context, opts *provider.ConnectOptions, version
 	cmd := exec.Command(p.command[0], p.command[1:]...)
 	cmd.Dir = p.opts.Dir
 	cmd.Env = environment(hostEnv(), p.opts.Inherit, p.opts.Env)
-	proc, err := startProcess(cmd, log)
+	proc, err := startProcess(cmd, scrub.text, log)
 	if err != nil {
 		return nil, nil, fault.New(fault.Unavailable, "cannot start the server: %w", scrub.err(err)).
 			WithHint("check that the program is installed and in PATH")

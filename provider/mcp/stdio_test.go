@@ -288,6 +288,17 @@ func TestEnvironmentIsDeclared(t *testing.T) { // B170
 	}
 }
 
+func TestOutputOfTheServerIsScrubbed(t *testing.T) {
+	h := &host{}
+	p := mcp.Stdio(serverCommand("blabber"), &mcp.StdioOptions{Env: []string{"TOKEN=declared-secret"}})
+	_, err := p.Connect(within(t), h.options())
+	wantCode(t, err, fault.Unavailable)
+	//allow:errtext no credential may be shown
+	if text := err.Error() + h.logged(); strings.Contains(text, "declared-secret") || !strings.Contains(text, "[redacted]") {
+		t.Errorf("got %s, want the token blacked out", text)
+	}
+}
+
 func TestCancelledCallReturnsAtOnce(t *testing.T) {
 	c := connect(t, server("good"), &host{})
 	ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
