@@ -75,6 +75,8 @@ const (
 	ExecutionExists Code = "EXECUTION_EXISTS"
 	// ProviderInvalid: a provider was constructed with options that contradict each other.
 	ProviderInvalid Code = "PROVIDER_INVALID"
+	// ModelInvalid: a model adapter's configuration lacks something or contradicts itself.
+	ModelInvalid Code = "MODEL_INVALID"
 	// StoreUnsupported: a store file of an unknown format, or one that another process holds.
 	StoreUnsupported Code = "STORE_UNSUPPORTED"
 )
@@ -117,6 +119,9 @@ const (
 	ModelFailed Code = "model_failed"
 	// ModelRateLimit: the model's service asks to slow down.
 	ModelRateLimit Code = "model_rate_limit"
+	// ModelRejected: the model's service does not accept the request as it is, or
+	// the key it came with. Asking again will not help.
+	ModelRejected Code = "model_rejected"
 	// ModelRefused: the model declined to answer.
 	ModelRefused Code = "model_refused"
 	// ModelParse: the model's answer does not fit the schema it was asked for.

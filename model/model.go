@@ -15,10 +15,14 @@
 //
 // # Errors
 //
-// An error is the last pair of a stream. Adapters use model_failed,
-// model_rate_limit (with the service's code in PeerCode), model_refused and
-// model_parse_error of package fault; a context error stays visible underneath.
-// Adapters do not retry: whoever runs the conversation decides.
+// An error is the last pair of a stream. Adapters use model_failed (the service
+// broke or the stream did), model_rate_limit (it asks to slow down, or is
+// overloaded; perhaps with a [RetryAfter] underneath), model_rejected (asking
+// again will not help), model_refused and model_parse_error of package fault,
+// with the service's own code in PeerCode; a context error stays visible
+// underneath. A model that declines within its answer is no error of the
+// stream: its reply has the reason StopRefused. Adapters do not retry: whoever
+// runs the conversation decides.
 //
 // # Testing
 //

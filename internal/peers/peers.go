@@ -1,4 +1,4 @@
-// Package peers finds the real MCP servers that tests talk to. They are npm
+// Package peers finds the real servers that tests talk to. They are npm
 // packages, pinned in package.json beside this file and installed by
 //
 //	make peers
@@ -17,6 +17,7 @@ import (
 
 // The packages, by their names in the npm registry.
 const (
+	Aimock     = "@copilotkit/aimock"
 	Everything = "@modelcontextprotocol/server-everything"
 	Filesystem = "@modelcontextprotocol/server-filesystem"
 	Memory     = "@modelcontextprotocol/server-memory"

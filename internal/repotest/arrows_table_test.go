@@ -78,7 +78,9 @@ func arrows() []arrow {
 }
 
 // testOnly are helpers that no shipped code may import.
-func testOnly() []string { return []string{"internal/peers", "internal/repotest"} }
+func testOnly() []string {
+	return []string{"internal/peers", "internal/repotest", "model/internal/replay"}
+}
 
 // implementations are what callers pass in: the harness depends on none.
 func implementations() []string {
@@ -103,6 +105,12 @@ func dependencies() []dependency {
 		{"github.com/yosida95/uritemplate/v3", false,
 			[]string{"provider/mcp", "provider/mcp/*"}, nil,
 			"resource templates of MCP are RFC 6570; the SDK brings it anyway"},
+		{"github.com/anthropics/anthropic-sdk-go/v2", false,
+			[]string{"model/anthropic"}, nil,
+			"a vendor's SDK takes a minute to compile; only who asks that vendor's models pays"},
+		{"github.com/openai/openai-go/v3", false,
+			[]string{"model/openai"}, nil,
+			"a vendor's SDK takes a minute to compile; only who asks that vendor's models pays"},
 		{"github.com/santhosh-tekuri/jsonschema/v6", true,
 			[]string{"gates", "provider", "profile", "provider/*", "internal/*", "bench"}, []string{"**"},
 			"validates arguments; it is compiled once per manifest in one place"},

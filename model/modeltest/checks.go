@@ -236,7 +236,7 @@ func errorIsLast(ctx context.Context, m model.Model, cfg Config) error {
 		return fmt.Errorf("stream goes on after its error with %s", h.after)
 	}
 	switch code := fault.CodeOf(h.err); code {
-	case fault.ModelFailed, fault.ModelRateLimit, fault.ModelRefused, fault.ModelParse:
+	case fault.ModelFailed, fault.ModelRateLimit, fault.ModelRejected, fault.ModelRefused, fault.ModelParse:
 		return nil
 	default:
 		return fmt.Errorf("error has code %q, want one of the model's: %w", code, h.err)
