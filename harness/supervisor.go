@@ -148,8 +148,8 @@ func (s *supervisor) rest(ctx context.Context, err error, d time.Duration) bool 
 	err = s.h.chain.Error(err)
 	s.set(func() {
 		s.state, s.err, s.tried, s.retryAt = connection.Unavailable, err, true, time.Now().Add(d)
+		s.h.hub.publish(event.Event{Type: event.ConnectionUnavailable, Connection: string(s.name), Err: err, Duration: d})
 	})
-	s.h.emit(event.Event{Type: event.ConnectionUnavailable, Connection: string(s.name), Err: err, Duration: d})
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -324,14 +324,17 @@ func (s *supervisor) release(ctx context.Context, conns []provider.Conn) error {
 	return errors.Join(errs...)
 }
 
-// ready installs the links and says so, along with what is different from the
-// connection before.
+// ready installs the links and says so, in one: nobody uses a connection before
+// it was announced, or reads of one that the status does not show.
 func (s *supervisor) ready(links []*link) {
-	var before []*link
 	s.set(func() {
-		before = s.links
+		s.announce(s.links, links)
 		s.links, s.state, s.err, s.tried, s.attempts = links, connection.Ready, nil, true, 0
 	})
+}
+
+// announce tells of connections, and how they differ from those before.
+func (s *supervisor) announce(before, links []*link) {
 	for _, l := range links {
 		catalog, identity := l.current()
 		s.h.emit(event.Event{Type: event.ConnectionReady, Connection: string(l.name),
