@@ -19,10 +19,11 @@ func (s *Scrubber) JSON(doc json.RawMessage) json.RawMessage {
 	if m.window == 0 {
 		return doc
 	}
-	if start, _ := next(m, []byte(doc), 0); start < 0 && bytes.IndexByte(doc, '\\') < 0 {
+	start, _ := next(m, []byte(doc), 0)
+	if start < 0 && bytes.IndexByte(doc, '\\') < 0 {
 		return doc
 	}
-	e := &editor{m: m, doc: doc, dec: jsontext.NewDecoder(bytes.NewBuffer(doc),
+	e := &editor{m: m, doc: doc, plain: start < 0, dec: jsontext.NewDecoder(bytes.NewBuffer(doc),
 		jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
 	if !e.run() {
 		if text, hit := m.replace(string(doc)); hit {
@@ -41,6 +42,7 @@ func (s *Scrubber) JSON(doc json.RawMessage) json.RawMessage {
 type editor struct {
 	m     *matcher
 	doc   []byte
+	plain bool // no value shows as it is, so only escapes can hide one
 	dec   *jsontext.Decoder
 	out   []byte // nil until something changed
 	done  int    // how much of doc is in out
@@ -78,6 +80,9 @@ func (e *editor) rest() json.RawMessage {
 
 // token replaces what was just read if it holds a value.
 func (e *editor) token(token jsontext.Value) {
+	if e.plain && bytes.IndexByte(token, '\\') < 0 {
+		return
+	}
 	text := string(token)
 	if token.Kind() == '"' {
 		unquoted, _ := jsontext.AppendUnquote(nil, token)
