@@ -20,6 +20,7 @@ const (
 	MaxRepairs   = maxRepairs
 	KeptEvents   = keptEvents
 	KeptThreads  = keptThreads
+	KeptMessages = keptMessages
 	DefaultIdle  = defaultIdle
 	ResultCap    = defaultResultCap
 )

@@ -156,3 +156,27 @@ func TestAHooksAllowDoesNotReplaceThePolicy(t *testing.T) {
 		t.Error("it was sent")
 	}
 }
+
+func TestAnEmptyListOfAPolicyDeniesNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy connection.Policy
+		sent   bool
+	}{
+		"zero":              {connection.Policy{}, true},
+		"empty Allow":       {connection.Policy{Allow: []string{}}, true},
+		"empty Deny":        {connection.Policy{Deny: []string{}}, true},
+		"Allow of another":  {connection.Policy{Allow: []string{"other"}}, true},
+		"Deny beats Allow":  {connection.Policy{Allow: []string{"x"}, Deny: []string{"*"}}, false},
+		"strict Mode":       {connection.Policy{Mode: connection.ApproveAll}, false},
+		"Allow beats Mode":  {connection.Policy{Mode: connection.ApproveAll, Allow: []string{"x"}}, true},
+		"destructive, says": {connection.Policy{Mode: connection.ApproveDestructive}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := ops("x", "other")
+			h := open(t, harness.Config{Connections: connection.Set{"a": {Provider: p, Policy: c.policy}}})
+			if err := run(t, h, "a", "x"); errors.Is(err, fault.SteeringDenied) == c.sent || len(p.Calls()) == 1 != c.sent {
+				t.Errorf("got %v, %d calls", err, len(p.Calls()))
+			}
+		})
+	}
+}
