@@ -29,7 +29,7 @@ func wantRefused(t *testing.T, path string, code fault.Code) {
 	if !errors.As(err, &fe) || fe.Code != code {
 		t.Fatalf("Open: error %v, want code %s", err, code)
 	}
-	if !strings.Contains(err.Error(), filepath.Base(path)) {
+	if !strings.Contains(err.Error(), filepath.Base(path)) { //allow:errtext the text must name the file
 		t.Errorf("error %v does not name the path", err)
 	}
 	if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {

@@ -119,7 +119,7 @@ func readsAnew(s store.Store) store.Store {
 		return s.View(ctx, func(tx store.Tx) error {
 			t := &fakeTx{Tx: tx}
 			t.get = func(bucket, key string) (value []byte, ok bool, err error) {
-				time.Sleep(100 * time.Microsecond)
+				time.Sleep(100 * time.Microsecond) //allow:sleep the fake widens its own race
 				err = errors.Join(s.View(ctx, func(tx store.Tx) (err error) { value, ok, err = tx.Get(bucket, key); return err }))
 				return value, ok, err
 			}
@@ -341,7 +341,7 @@ func earlySignals(s store.Store) store.Store {
 		case signals <- struct{}{}:
 		default:
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) //allow:sleep the fake signals too early
 		return s.Update(ctx, f)
 	})
 }
