@@ -345,7 +345,9 @@ func TestCloseCutsATurnAndFailsWhatWaits(t *testing.T) {
 		wantCode(t, err, fault.Closed)
 		_, err = second.Execution(t.Context())
 		wantCode(t, err, fault.Closed)
-		wantCode(t, <-run, fault.Cancelled)
+		err = <-run
+		wantCode(t, err, fault.Cancelled)
+		wantCode(t, err, fault.Closed)
 		for _, turn := range []*harness.Turn{first, second} {
 			for _, err := range turn.Events(t.Context()) {
 				if err != nil {

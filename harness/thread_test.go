@@ -161,6 +161,31 @@ func TestAMessageMayJoinBetweenRounds(t *testing.T) {
 	})
 }
 
+func TestAMessageDoesNotJoinAParallelPath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := make(chan struct{}, 1)
+		p := inmemory.New(inmemory.Options{Operations: map[string]inmemory.Operation{"slow": inmemory.Func(
+			func(context.Context, *inmemory.Call, struct{}) (bool, error) { began <- struct{}{}; time.Sleep(time.Second); return true, nil })}})
+		m := scripted.New(scripted.CallTool("a_slow", nil), scripted.Say("path"), scripted.Say("later"))
+		h := open(t, harness.Config{Model: m, Connections: attached("a", p),
+			Graph: steps.Parallel{ID: "p", Paths: []steps.Step{steps.CallModel{ID: "m"}}}})
+		first := say(t, h, "1", harness.ExecuteOptions{Thread: "t"})
+		<-began
+		second := say(t, h, "2", harness.ExecuteOptions{Thread: "t", Delivery: harness.BetweenRounds})
+		a, err := first.Wait(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := second.Wait(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Execution == b.Execution || len(a.Items) != 1 {
+			t.Errorf("it joined a conversation that is not kept: %+v", a.Items)
+		}
+	})
+}
+
 func TestAMessageForBetweenRoundsIsOrdinaryOnAnIdleThread(t *testing.T) {
 	h := open(t, harness.Config{Model: scripted.New(scripted.Say("hi"))})
 	if got := ask(t, h, "hi", &harness.ExecuteOptions{Delivery: harness.BetweenRounds}).Text; got != "hi" {
