@@ -165,7 +165,11 @@ func TestAMessageDoesNotJoinAParallelPath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := make(chan struct{}, 1)
 		p := inmemory.New(inmemory.Options{Operations: map[string]inmemory.Operation{"slow": inmemory.Func(
-			func(context.Context, *inmemory.Call, struct{}) (bool, error) { began <- struct{}{}; time.Sleep(time.Second); return true, nil })}})
+			func(context.Context, *inmemory.Call, struct{}) (bool, error) {
+				began <- struct{}{}
+				time.Sleep(time.Second)
+				return true, nil
+			})}})
 		m := scripted.New(scripted.CallTool("a_slow", nil), scripted.Say("path"), scripted.Say("later"))
 		h := open(t, harness.Config{Model: m, Connections: attached("a", p),
 			Graph: steps.Parallel{ID: "p", Paths: []steps.Step{steps.CallModel{ID: "m"}}}})
