@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -56,27 +55,6 @@ type supervisor struct {
 	tried    bool          // the first attempt has ended
 	changed  chan struct{} // closed and replaced when any of the above changes
 	closing  error         // what releasing came to
-}
-
-// link is one live provider connection under its name.
-type link struct {
-	name connection.Name
-	conn provider.Conn
-	done <-chan struct{} // closed when conn is lost
-
-	mu       sync.Mutex
-	catalog  *gates.Catalog    // guarded by mu
-	identity provider.Identity // guarded by mu
-}
-
-// alive reports whether calls can be sent.
-func (l *link) alive() bool {
-	select {
-	case <-l.done:
-		return false
-	default:
-		return true
-	}
 }
 
 func newSupervisor(h *AgentHarness, at *scope, name connection.Name, entry connection.Entry) *supervisor {
@@ -324,100 +302,6 @@ func (s *supervisor) release(ctx context.Context, conns []provider.Conn) error {
 	return errors.Join(errs...)
 }
 
-// ready installs the links and says so, in one: nobody uses a connection before
-// it was announced, or reads of one that the status does not show.
-func (s *supervisor) ready(links []*link) {
-	s.set(func() {
-		s.announce(s.links, links)
-		s.links, s.state, s.err, s.tried, s.attempts = links, connection.Ready, nil, true, 0
-	})
-}
-
-// announce tells of connections, and how they differ from those before.
-func (s *supervisor) announce(before, links []*link) {
-	for _, l := range links {
-		catalog, identity := l.current()
-		s.h.emit(event.Event{Type: event.ConnectionReady, Connection: string(l.name),
-			Data: map[string]any{"operations": len(catalog.Operations()), "identity": identity}})
-		for _, note := range catalog.Notes() {
-			s.warn(l.name, note)
-		}
-		for _, pattern := range gates.Unmatched(s.entry.Policy, catalog) {
-			s.warn(l.name, "policy pattern "+fault.Quote(pattern)+" matches no operation and no read")
-		}
-		if i := slices.IndexFunc(before, func(b *link) bool { return b.name == l.name }); i >= 0 {
-			s.compare(before[i], l)
-		}
-	}
-}
-
-func (s *supervisor) warn(name connection.Name, text string) {
-	s.h.emit(event.Event{Type: event.Warning, Connection: string(name), Text: text})
-}
-
-// compare announces how a reconnected link differs from the one it follows.
-func (s *supervisor) compare(old, now *link) {
-	oldCatalog, was := old.current()
-	catalog, is := now.current()
-	if was != is {
-		s.replaced(now.name, was, is)
-	}
-	if !reflect.DeepEqual(oldCatalog.Manifest(), catalog.Manifest()) {
-		s.manifestChanged(now.name, catalog)
-	}
-}
-
-func (s *supervisor) replaced(name connection.Name, was, now provider.Identity) {
-	s.h.emit(event.Event{Type: event.ConnectionReplaced, Connection: string(name),
-		Data: map[string]any{"was": was, "now": now}})
-}
-
-func (s *supervisor) manifestChanged(name connection.Name, c *gates.Catalog) {
-	s.h.emit(event.Event{Type: event.ConnectionManifestChanged, Connection: string(name),
-		Data: map[string]any{"operations": len(c.Operations())}})
-}
-
-// changeOf takes over what a watcher reports.
-func (s *supervisor) changeOf(l *link, c provider.Change) {
-	switch c {
-	case provider.ManifestChanged:
-		if catalog, changed := l.refresh(); changed {
-			s.manifestChanged(l.name, catalog)
-		}
-	case provider.IdentityChanged:
-		s.seen(l, l.conn.Identity())
-	}
-}
-
-// seen compares an identity that came with a result against the known one.
-func (s *supervisor) seen(l *link, now provider.Identity) {
-	l.mu.Lock()
-	was := l.identity
-	l.identity = now
-	l.mu.Unlock()
-	if was != now {
-		s.replaced(l.name, was, now)
-	}
-}
-
-func (l *link) current() (*gates.Catalog, provider.Identity) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.catalog, l.identity
-}
-
-// refresh takes the manifest anew and reports whether it differs.
-func (l *link) refresh() (*gates.Catalog, bool) {
-	m := l.conn.Manifest()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if m == nil || reflect.DeepEqual(m, l.catalog.Manifest()) {
-		return l.catalog, false
-	}
-	l.catalog = gates.NewCatalog(l.name, m)
-	return l.catalog, true
-}
-
 // set changes the state under the lock and wakes whoever waits for a change.
 func (s *supervisor) set(change func()) {
 	s.mu.Lock()
@@ -425,107 +309,6 @@ func (s *supervisor) set(change func()) {
 	change()
 	close(s.changed)
 	s.changed = make(chan struct{})
-}
-
-// settled waits until the first attempt to connect has ended, or the supervisor
-// was stopped before.
-func (s *supervisor) settled(ctx context.Context) error {
-	for {
-		s.mu.Lock()
-		tried, over, err, changed := s.tried, s.state == connection.Closed, s.err, s.changed
-		s.mu.Unlock()
-		switch {
-		case over:
-			return fault.New(fault.Closed, "connection is closed")
-		case tried:
-			return err
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// await returns the link of that name once it is ready. It waits for an
-// attempt in progress or due within moments, and fails as unavailable
-// otherwise: nothing has been sent.
-func (s *supervisor) await(ctx context.Context, name connection.Name) (*link, error) {
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	for late := false; ; {
-		l, changed, err := s.peek(name, late)
-		if err != nil || l != nil && l.alive() {
-			return l, err
-		}
-		if late {
-			return nil, s.unavailable(name)
-		}
-		select {
-		case <-changed: // at once if l is lost, as the supervisor notices
-		case <-timer.C:
-			late = true
-		case <-ctx.Done():
-			return nil, fault.From(context.Cause(ctx), fault.Cancelled)
-		}
-	}
-}
-
-// peek looks at the state once: a link, or a reason to give up, with a channel
-// that is closed when looking again makes sense.
-func (s *supervisor) peek(name connection.Name, late bool) (*link, <-chan struct{}, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.state == connection.Ready:
-		for _, l := range s.links {
-			if l.name == name {
-				return l, s.changed, nil
-			}
-		}
-		return nil, nil, s.unknown(name)
-	case s.state == connection.Closed:
-		return nil, nil, fault.New(fault.Closed, "connection is closed").At(string(name), "")
-	case late, s.state == connection.Unavailable && time.Until(s.retryAt) > soon:
-		return nil, nil, s.why(name)
-	}
-	return nil, s.changed, nil
-}
-
-func (s *supervisor) unavailable(name connection.Name) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.why(name)
-}
-
-// why says why the connection cannot be used now. The caller holds mu.
-func (s *supervisor) why(name connection.Name) error {
-	err := s.err
-	if err == nil {
-		err = errors.New("not connected yet")
-	}
-	e := &fault.Error{Code: fault.Unavailable, Connection: string(name), Err: err}
-	if !s.retryAt.IsZero() {
-		return e.WithHint("Nothing was sent; the next attempt is in %s.", time.Until(s.retryAt).Round(100*time.Millisecond))
-	}
-	return e.WithHint("Nothing was sent.")
-}
-
-func (s *supervisor) unknown(name connection.Name) error {
-	names := make([]string, len(s.links))
-	for i, l := range s.links {
-		names[i] = string(l.name)
-	}
-	return fault.New(fault.ConnectionUnknown, "provider of %q does not offer it", s.name).
-		At(string(name), "").WithHint("It offers %v.", names)
-}
-
-// snapshot returns the links that are or were there, without waiting.
-func (s *supervisor) snapshot() []*link {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.links)
 }
 
 // contain turns a panic of code that was handed in into an error, for use as a

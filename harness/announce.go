@@ -1,0 +1,88 @@
+package harness
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/bridle-dev/bridle/connection"
+	"github.com/bridle-dev/bridle/event"
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/gates"
+	"github.com/bridle-dev/bridle/provider"
+)
+
+// ready installs the links and says so, in one: nobody uses a connection before
+// it was announced, or reads of one that the status does not show.
+func (s *supervisor) ready(links []*link) {
+	s.set(func() {
+		s.announce(s.links, links)
+		s.links, s.state, s.err, s.tried, s.attempts = links, connection.Ready, nil, true, 0
+	})
+}
+
+// announce tells of connections, and how they differ from those before.
+func (s *supervisor) announce(before, links []*link) {
+	for _, l := range links {
+		catalog, identity := l.current()
+		s.h.emit(event.Event{Type: event.ConnectionReady, Connection: string(l.name),
+			Data: map[string]any{"operations": len(catalog.Operations()), "identity": identity}})
+		for _, note := range catalog.Notes() {
+			s.warn(l.name, note)
+		}
+		for _, pattern := range gates.Unmatched(s.entry.Policy, catalog) {
+			s.warn(l.name, "policy pattern "+fault.Quote(pattern)+" matches no operation and no read")
+		}
+		if i := slices.IndexFunc(before, func(b *link) bool { return b.name == l.name }); i >= 0 {
+			s.compare(before[i], l)
+		}
+	}
+}
+
+func (s *supervisor) warn(name connection.Name, text string) {
+	s.h.emit(event.Event{Type: event.Warning, Connection: string(name), Text: text})
+}
+
+// compare announces how a reconnected link differs from the one it follows.
+func (s *supervisor) compare(old, now *link) {
+	oldCatalog, was := old.current()
+	catalog, is := now.current()
+	if was != is {
+		s.replaced(now.name, was, is)
+	}
+	if !reflect.DeepEqual(oldCatalog.Manifest(), catalog.Manifest()) {
+		s.manifestChanged(now.name, catalog)
+	}
+}
+
+func (s *supervisor) replaced(name connection.Name, was, now provider.Identity) {
+	s.h.emit(event.Event{Type: event.ConnectionReplaced, Connection: string(name),
+		Data: map[string]any{"was": was, "now": now}})
+}
+
+func (s *supervisor) manifestChanged(name connection.Name, c *gates.Catalog) {
+	s.h.emit(event.Event{Type: event.ConnectionManifestChanged, Connection: string(name),
+		Data: map[string]any{"operations": len(c.Operations())}})
+}
+
+// changeOf takes over what a watcher reports.
+func (s *supervisor) changeOf(l *link, c provider.Change) {
+	switch c {
+	case provider.ManifestChanged:
+		if catalog, changed := l.refresh(); changed {
+			s.manifestChanged(l.name, catalog)
+		}
+	case provider.IdentityChanged:
+		s.seen(l, l.conn.Identity())
+	}
+}
+
+// seen compares an identity that came with a result against the known one.
+func (s *supervisor) seen(l *link, now provider.Identity) {
+	l.mu.Lock()
+	was := l.identity
+	l.identity = now
+	l.mu.Unlock()
+	if was != now {
+		s.replaced(l.name, was, now)
+	}
+}

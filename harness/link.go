@@ -1,0 +1,49 @@
+package harness
+
+import (
+	"reflect"
+	"sync"
+
+	"github.com/bridle-dev/bridle/connection"
+	"github.com/bridle-dev/bridle/gates"
+	"github.com/bridle-dev/bridle/provider"
+)
+
+// link is one live provider connection under its name.
+type link struct {
+	name connection.Name
+	conn provider.Conn
+	done <-chan struct{} // closed when conn is lost
+
+	mu       sync.Mutex
+	catalog  *gates.Catalog    // guarded by mu
+	identity provider.Identity // guarded by mu
+}
+
+// alive reports whether calls can be sent.
+func (l *link) alive() bool {
+	select {
+	case <-l.done:
+		return false
+	default:
+		return true
+	}
+}
+
+func (l *link) current() (*gates.Catalog, provider.Identity) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.catalog, l.identity
+}
+
+// refresh takes the manifest anew and reports whether it differs.
+func (l *link) refresh() (*gates.Catalog, bool) {
+	m := l.conn.Manifest()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m == nil || reflect.DeepEqual(m, l.catalog.Manifest()) {
+		return l.catalog, false
+	}
+	l.catalog = gates.NewCatalog(l.name, m)
+	return l.catalog, true
+}
