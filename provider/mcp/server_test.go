@@ -63,10 +63,10 @@ func serve(mode string) {
 	case "blabber":
 		fmt.Fprintln(os.Stderr, "my token is", os.Getenv("TOKEN"))
 		fmt.Println("token:", os.Getenv("TOKEN"))
-		os.Exit(1)
+		syscall.Exit(1)
 	case "broken":
 		fmt.Fprintln(os.Stderr, "cannot find module 'left-pad'")
-		os.Exit(3)
+		syscall.Exit(3)
 	case "kept":
 		runKept(os.Args[2])
 	case "raw":
@@ -147,7 +147,7 @@ func goodServer(over <-chan struct{}) *sdk.Server {
 		return text("done"), nil
 	})
 	rawTool(s, "die", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		os.Exit(7)
+		syscall.Exit(7)
 		return nil, nil
 	})
 	rawTool(s, "grow", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
@@ -211,7 +211,7 @@ func runQuitter() {
 	in.Peek(1) // waits for the first line
 	first, _ := in.Peek(in.Buffered())
 	if !strings.Contains(string(first), `"initialize"`) {
-		os.Exit(1)
+		syscall.Exit(1)
 	}
 	runServer(goodServer(nil), in, os.Stdout)
 }
