@@ -171,7 +171,7 @@ func responseResult(it *model.Item) ([]responses.ResponseInputItemUnionParam, er
 		return one(responses.ResponseInputItemUnionParam{OfFunctionCallOutput: out}), nil
 	}
 	parts := it.Parts
-	if it.Failed {
+	if it.Failed && resultText(it) != it.Text() {
 		parts = append([]model.Part{{Type: model.PartText, Text: "Error:"}}, parts...)
 	}
 	list := []responses.ResponseFunctionCallOutputItemUnionParam{}
