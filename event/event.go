@@ -21,7 +21,6 @@
 //	call_started, call_completed                 Connection, Op, Source, Gate, Duration, Err, Data["call"], ["key"]
 //	call_progress                                Connection, Op, Text, Data["done"], ["total"]
 //	tool_started, tool_completed                 Op (the tool), Source, Gate, Duration, Err, Data["call"]
-//	read_completed                               Connection, Op, Duration, Err
 //	wait_started, wait_completed                 Connection, Op (the event), Duration, Err
 //	connection_ready                             Connection, Data["operations"], ["identity"]
 //	connection_unavailable                       Connection, Err, Duration (until the next attempt)
@@ -31,8 +30,8 @@
 //	warning                                      Text, Connection
 //	events_dropped                               Data["count"]
 //
-// Source of a call is "model" or "step"; Gate is the gate that refused it, ""
-// if it was sent.
+// A call is one of an operation or a read. Its Source is "model" or "step"; Gate
+// is the gate that refused it, "" if none did.
 //
 // # Order and loss
 //
@@ -79,7 +78,6 @@ const (
 	CallProgress              Type = "call_progress"
 	ToolStarted               Type = "tool_started"
 	ToolCompleted             Type = "tool_completed"
-	ReadCompleted             Type = "read_completed"
 	WaitStarted               Type = "wait_started"
 	WaitCompleted             Type = "wait_completed"
 	ConnectionReady           Type = "connection_ready"
@@ -207,11 +205,9 @@ type SpanKind string
 const (
 	SpanTurn    SpanKind = "turn"
 	SpanRun     SpanKind = "run"
-	SpanStep    SpanKind = "step"
 	SpanModel   SpanKind = "model"
-	SpanCall    SpanKind = "call"
+	SpanCall    SpanKind = "call" // of an operation or a read
 	SpanTool    SpanKind = "tool"
-	SpanRead    SpanKind = "read"
 	SpanWait    SpanKind = "wait"
 	SpanConnect SpanKind = "connect"
 )

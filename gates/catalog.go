@@ -103,6 +103,16 @@ func (c *Catalog) Operation(name string) (provider.Operation, bool) {
 	return cloneOperation(e.def), true
 }
 
+// IsRead reports whether a call of the name would be a read. An operation of
+// the same name goes first.
+func (c *Catalog) IsRead(name string) bool {
+	if _, ok := c.ops[name]; ok {
+		return false
+	}
+	_, ok := c.reads[name]
+	return ok
+}
+
 // Reads returns all reads in the peer's order.
 func (c *Catalog) Reads() []provider.Read {
 	out := slices.Clone(c.manifest.Reads)

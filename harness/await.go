@@ -35,6 +35,9 @@ func (s *supervisor) settled(ctx context.Context) error {
 // attempt in progress or due within moments, and fails as unavailable
 // otherwise: nothing has been sent.
 func (s *supervisor) await(ctx context.Context, name connection.Name) (*link, error) {
+	if l, _, err := s.peek(name, false); err != nil || l != nil && l.alive() {
+		return l, err
+	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for late := false; ; {

@@ -97,7 +97,7 @@ func (x *execution) send(ctx context.Context, sup *supervisor, c gates.Call, ev 
 	catalog, identity := l.current()
 	c.Identity = identity
 	req := &gates.Request{Call: c, Catalog: catalog, Policy: sup.entry.Policy, Trace: x.h.trace(ctx)}
-	if reader, ok := provider.Ability[provider.Reader](l.conn); ok && isRead(catalog, c.Op) {
+	if reader, ok := provider.Ability[provider.Reader](l.conn); ok && catalog.IsRead(c.Op) {
 		req.Read = reader.Read
 	} else {
 		req.Send = l.conn.Call
@@ -112,16 +112,6 @@ func (x *execution) send(ctx context.Context, sup *supervisor, c gates.Call, ev 
 		sup.seen(l, *out.Identity)
 	}
 	return out
-}
-
-// isRead reports whether a name means a read; an operation of the same name
-// goes first.
-func isRead(c *gates.Catalog, name string) bool {
-	if _, ok := c.Operation(name); ok {
-		return false
-	}
-	_, ok := c.Read(name)
-	return ok
 }
 
 func placedCall(err error, c gates.Call) error {

@@ -297,7 +297,7 @@ func taken(name connection.Name, by string) error {
 		At(string(name), "").WithHint("Use another name, or the same provider with the same options.")
 }
 
-func unknownChoice(name string, offered []string) error {
+func unknownChoice(name string, offered []string) *fault.Error {
 	return fault.New(fault.UnknownToolChoice, "tool %s is not offered", fault.Quote(name)).
 		WithHint("Choose one of %v.", offered)
 }

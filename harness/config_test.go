@@ -197,7 +197,7 @@ func TestAnEqualEntryIsTheSameConnection(t *testing.T) {
 	p := &dialler{}
 	p.connect = of(func() []*line { dialled++; return []*line{newLine("", "x")} }).connect
 	entry := connection.Entry{Provider: p, Policy: connection.Policy{Deny: []string{"y"}}}
-	again := connection.Entry{Provider: p, Policy: connection.Policy{Deny: []string{"y"}}}
+	again := connection.Entry{Provider: p, Policy: connection.Policy{Deny: []string{"y"}, Allow: []string{}}}
 	m := scripted.New(scripted.Say("1"), scripted.Say("2"))
 	h := open(t, harness.Config{Model: m, Connections: connection.Set{"a": entry},
 		Graph: steps.Sequence{ID: "s", Steps: []steps.Step{

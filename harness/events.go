@@ -2,6 +2,8 @@ package harness
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"iter"
 	"sync"
@@ -44,7 +46,13 @@ func (b *hub) publish(ev event.Event) {
 }
 
 // eventID orders as text.
-func eventID(seq uint64) event.ID { return event.ID(fmt.Sprintf("%016x", seq)) }
+func eventID(seq uint64) event.ID {
+	var raw [8]byte
+	var digits [16]byte
+	binary.BigEndian.PutUint64(raw[:], seq)
+	hex.Encode(digits[:], raw[:])
+	return event.ID(digits[:])
+}
 
 // after returns the position that follows an event, or false for an id that is
 // not one of ours.

@@ -110,7 +110,7 @@ func (x *execution) pin(l *link) *gates.Catalog {
 
 // callID makes a model's call id unique within the execution.
 func (x *execution) callID(id string, round, index int) string {
-	if id == "" {
+	if !plainID(id) {
 		id = fmt.Sprintf("r%d.%d", round, index)
 	}
 	x.mu.Lock()

@@ -117,6 +117,7 @@ type AgentHarness struct {
 	graphUses *uses
 	scope     *scope
 	schemas   map[*steps.FuncTool]*gates.Schema // of the tools that New saw
+	toolsets  toolsets
 
 	life context.Context // ends with Close, and all work with it
 	cut  context.CancelCauseFunc
@@ -216,7 +217,8 @@ func (h *AgentHarness) begin() error {
 func (h *AgentHarness) end() { h.work.Done() }
 
 // Drain takes no more work, waits until turns and runs have ended, and closes.
-// If ctx ends first, what still runs is cut.
+// If ctx ends first, what still runs is cut; the closing itself has the time
+// that Close allows, whatever is left of ctx.
 func (h *AgentHarness) Drain(ctx context.Context) error {
 	h.mu.Lock()
 	if h.phase < draining {
@@ -224,7 +226,7 @@ func (h *AgentHarness) Drain(ctx context.Context) error {
 	}
 	h.mu.Unlock()
 	err := h.idle(ctx)
-	return errors.Join(err, h.Close(ctx))
+	return errors.Join(err, h.Close(context.WithoutCancel(ctx)))
 }
 
 // idle waits until no turn and no run is left.

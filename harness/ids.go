@@ -3,16 +3,31 @@ package harness
 import (
 	"crypto/rand"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/provider"
 )
 
 // newID makes an id that no one can guess and that sorts in no order.
-func newID(prefix string) string { return prefix + strings.ToLower(rand.Text()) }
+func newID(prefix string) string {
+	id := append([]byte(prefix), rand.Text()...)
+	for i := len(prefix); i < len(id); i++ {
+		id[i] |= 0x20 // small letters; digits have the bit already
+	}
+	return string(id)
+}
 
 // maxID bounds ids that callers choose.
 const maxID = 256
+
+// plainID reports whether a model's call id can stand in keys and paths as it
+// is: not empty, of bounded length, without characters that mean something there.
+func plainID(id string) bool {
+	return id != "" && len(id) <= maxID && !strings.ContainsFunc(id, func(r rune) bool {
+		return r <= 0x20 || r == 0x7f || r == utf8.RuneError || strings.ContainsRune(":/#", r)
+	})
+}
 
 // checkID refuses ids that would be ambiguous in keys or flood a log.
 func checkID(what, id string) error {

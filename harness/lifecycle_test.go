@@ -398,13 +398,16 @@ func TestDrainFinishesWhatRunsAndWaits(t *testing.T) {
 
 func TestDrainCutsWhatIsLeftWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, harness.Config{Model: scripted.New(scripted.Stall())})
+		h := open(t, harness.Config{Model: scripted.New(scripted.Stall()), Connections: attached("a", ops("x"))})
 		turn := say(t, h, "hi", harness.ExecuteOptions{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		wantCode(t, h.Drain(ctx), fault.Timeout)
 		_, err := turn.Wait(t.Context())
 		wantCode(t, err, fault.Closed)
+		if got := status(t, h, "a").State; got != connection.Closed {
+			t.Errorf("Drain returned while the connection was %s", got)
+		}
 	})
 }
 

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
@@ -62,28 +64,25 @@ func (r *runtime) Model(ctx context.Context, path steps.Path, s *steps.CallModel
 // dialogue prepares a model step. Everything it needs is there or an error.
 func (r *runtime) dialogue(path steps.Path, s *steps.CallModel) (*dialogue, error) {
 	x := r.x
-	d := &dialogue{r: r, path: path, s: s, model: s.Model, tools: map[string]tool{}}
+	d := &dialogue{r: r, path: path, s: s, model: s.Model}
 	if d.model == nil {
 		d.model = x.h.config.Model
 	}
 	if d.model == nil {
 		return nil, fault.New(fault.MissingModel, "step has no model").WithHint("Set CallModel.Model or Config.Model.")
 	}
-	tools, err := x.offer(s)
+	offer, err := x.offer(s)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkChoice(s.ToolChoice, tools); err != nil {
+	if err := x.checkChoice(s.ToolChoice, offer); err != nil {
 		return nil, err
 	}
 	d.req = model.Request{Instructions: s.Instructions, Params: s.Params, Output: s.Output(), ToolChoice: s.ToolChoice}
 	if d.req.Instructions == "" {
 		d.req.Instructions = x.h.config.Instructions
 	}
-	for _, t := range tools {
-		d.tools[t.spec.Name] = t
-		d.req.Tools = append(d.req.Tools, t.spec)
-	}
+	d.tools, d.req.Tools = offer.tools, slices.Clip(offer.specs)
 	return d, nil
 }
 
@@ -190,7 +189,7 @@ func (d *dialogue) run(ctx context.Context, c model.Item) model.Item {
 		return model.Result(c.CallID, c.Name, "Error: "+d.noTool(c.Name), true)
 	}
 	args := c.Args
-	path := steps.Path(fmt.Sprintf("%s/round#%d/%s", d.path, d.round, c.CallID))
+	path := d.path + steps.Path("/round#"+strconv.Itoa(d.round)+"/"+c.CallID)
 	call := gates.Call{Args: args, Source: gates.SourceModel, Step: string(path), CallID: c.CallID,
 		Key: toolKey(d.r.x.id, c.CallID)}
 	if t.fn != nil {

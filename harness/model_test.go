@@ -94,13 +94,14 @@ func TestSeveralCallsOfARoundRunInOrder(t *testing.T) {
 
 func TestCallIDsAreUniqueWithinAnExecution(t *testing.T) {
 	p := ops("x")
-	m := scripted.New(replying("a_x", "c", "c", "", ""), replying("a_x", "c", "", "c~2"), scripted.Say("done"))
+	m := scripted.New(replying("a_x", "c", "c", "", ""), replying("a_x", "c", "", "c~2"),
+		replying("a_x", "a/b#1:c", strings.Repeat("c", 1000)), scripted.Say("done"))
 	h := open(t, harness.Config{Model: m, Connections: attached("a", p)})
 	resp, err := answers(t, h)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"c", "c~2", "r1.2", "r1.3", "c~3", "r2.1", "c~2~2"}
+	want := []string{"c", "c~2", "r1.2", "r1.3", "c~3", "r2.1", "c~2~2", "r3.0", "r3.1"}
 	var keys, calls []string
 	for _, c := range p.Calls() {
 		keys = append(keys, strings.TrimPrefix(string(c.Key), string(resp.Execution)+":tool:"))
@@ -116,7 +117,7 @@ func TestCallIDsAreUniqueWithinAnExecution(t *testing.T) {
 	if diff := cmp.Diff(want, calls); diff != "" {
 		t.Errorf("conversation (-want +got):\n%s", diff)
 	}
-	if got := results(m.Requests()[2]); len(got) != len(want) {
+	if got := results(m.Requests()[3]); len(got) != len(want) {
 		t.Errorf("%d results for %d calls", len(got), len(want))
 	}
 }
@@ -705,5 +706,17 @@ func TestExactIntegersSurviveTheModelLoop(t *testing.T) {
 	}
 	if got := lastItem(t, m, 1).Text(); got != string(big) {
 		t.Errorf("the model saw %s", got)
+	}
+}
+
+func TestAToolChoiceOfAConnectionThatIsDownIsUnavailable(t *testing.T) {
+	p := ops("x")
+	p.FailConnect(inmemory.Fault{Err: errors.New("down"), Times: -1})
+	h := open(t, harness.Config{Model: scripted.New(), Connections: attached("a", p),
+		Graph: steps.CallModel{ID: "m", ToolChoice: model.Choose("a_x")}})
+	_, err := answers(t, h)
+	wantCode(t, err, fault.Unavailable)
+	if fe := fault.From(err, ""); fe.Connection != "a" {
+		t.Errorf("the error names connection %q", fe.Connection)
 	}
 }

@@ -48,7 +48,8 @@ func (h *AgentHarness) span(ctx context.Context, s event.Span) (context.Context,
 	if h.config.Tracer == nil {
 		return ctx, func(error) {}
 	}
-	ctx, end := h.config.Tracer.Start(ctx, &s)
+	started := s // s itself need not be kept where nobody follows
+	ctx, end := h.config.Tracer.Start(ctx, &started)
 	return ctx, func(err error) { end(h.chain.Error(err)) }
 }
 

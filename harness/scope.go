@@ -167,7 +167,18 @@ func sameEntry(a, b connection.Entry) bool {
 		return false
 	}
 	a.Provider, b.Provider = nil, nil
+	a.Policy, b.Policy = settled(a.Policy), settled(b.Policy)
 	return reflect.DeepEqual(a, b)
+}
+
+// settled makes empty lists of a policy equal to missing ones.
+func settled(p connection.Policy) connection.Policy {
+	for _, list := range []*[]string{&p.Deny, &p.Approve, &p.Allow} {
+		if len(*list) == 0 {
+			*list = nil
+		}
+	}
+	return p
 }
 
 func sameProvider(a, b provider.Provider) bool {

@@ -92,11 +92,9 @@ func (d *dialogue) watch(ctx context.Context, ev event.Event) (reply *model.Repl
 	parent := ctx
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	stalled := fault.New(fault.ModelStalled, "model's stream was silent for %s", idle).
-		WithHint("Raise Config.StreamIdle if the model needs longer.")
 	alive := func() {}
 	if idle > 0 {
-		timer := time.AfterFunc(idle, func() { cancel(stalled) })
+		timer := time.AfterFunc(idle, func() { cancel(fault.ModelStalled) })
 		defer timer.Stop()
 		alive = func() { timer.Reset(idle) }
 	}
@@ -117,7 +115,8 @@ func (d *dialogue) watch(ctx context.Context, ev event.Event) (reply *model.Repl
 	case errors.Is(context.Cause(ctx), fault.ModelStalled):
 		ev.Type, ev.Duration = event.ModelStalled, idle
 		d.r.x.emit(ev)
-		return nil, stalled
+		return nil, fault.New(fault.ModelStalled, "model's stream was silent for %s", idle).
+			WithHint("Raise Config.StreamIdle if the model needs longer.")
 	}
 	return nil, fault.From(d.r.x.h.chain.Error(err), fault.ModelFailed)
 }

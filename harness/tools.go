@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -93,69 +94,6 @@ type tool struct {
 	op   operation
 }
 
-// offer returns the tools of a model step, in a stable order.
-func (x *execution) offer(s *steps.CallModel) ([]tool, error) {
-	if s.NoTools {
-		return nil, nil
-	}
-	list := s.Tools
-	if list == nil {
-		list = x.h.config.Tools
-	}
-	if err := checkToolNames(list, "the step"); err != nil {
-		return nil, err
-	}
-	taken := map[string]bool{}
-	var tools []tool
-	for _, t := range list {
-		if f, ok := t.(*steps.FuncTool); ok {
-			taken[f.Name()] = true
-			tools = append(tools, funcTool(f))
-		}
-	}
-	names := x.names(taken)
-	if s.Tools == nil {
-		for _, o := range x.scope.links() {
-			if o.sup.entry.Expose != connection.ExposeNone {
-				tools = append(tools, x.toolsOf(o, names, nil)...)
-			}
-		}
-		return tools, nil
-	}
-	var errs []error
-	for _, t := range list {
-		if p, ok := pickOf(t); ok {
-			picked, err := x.pick(p, names)
-			errs = append(errs, err)
-			tools = append(tools, picked...)
-		}
-	}
-	return dedup(tools), errors.Join(errs...)
-}
-
-func funcTool(f *steps.FuncTool) tool {
-	return tool{fn: f, spec: model.Tool{Name: f.Name(), Description: f.Description(), Args: f.Args()}}
-}
-
-// names names every operation that any model step of the execution could see,
-// so that picking some renames none, and says once which of them clash.
-func (x *execution) names(taken map[string]bool) map[operation]string {
-	var ops []operation
-	for _, o := range x.models.links() {
-		if o.sup.entry.Expose != connection.ExposeNone {
-			ops = append(ops, operationsOf(o.link.name, x.pin(o.link).Operations())...)
-		}
-	}
-	names := nameTools(ops, taken)
-	for _, o := range ops {
-		if want := o.wire(); names[o] != want && len(want) <= maxToolName && x.first("clash "+names[o]) {
-			x.emit(event.Event{Type: event.Warning, Connection: string(o.connection), Op: o.op,
-				Text: "another tool is named " + want + " as well: models see this one as " + names[o]})
-		}
-	}
-	return names
-}
-
 func operationsOf(name connection.Name, list []provider.Operation) []operation {
 	ops := make([]operation, len(list))
 	for i, o := range list {
@@ -230,49 +168,43 @@ func (x *execution) pick(p connection.Pick, names map[operation]string) ([]tool,
 	return tools, nil
 }
 
-// dedup drops what several picks name twice.
-func dedup(tools []tool) []tool {
-	seen := map[string]bool{}
-	return slices.DeleteFunc(tools, func(t tool) bool {
-		if seen[t.spec.Name] {
-			return true
-		}
-		seen[t.spec.Name] = true
-		return false
-	})
-}
-
 // checkChoices refuses tool choices that name nothing offered, before a model
 // is asked.
 func (x *execution) checkChoices(s steps.Step) error {
 	var errs []error
 	steps.Visit(s, steps.Visitor{Model: func(m *steps.CallModel) {
 		if m.ToolChoice.Mode == model.ChooseTool || m.ToolChoice.Mode == model.ChooseAny {
-			tools, err := x.offer(m)
-			errs = append(errs, inStep(m.ID, errors.Join(err, checkChoice(m.ToolChoice, tools))))
+			offer, err := x.offer(m)
+			if err == nil {
+				err = x.checkChoice(m.ToolChoice, offer)
+			}
+			errs = append(errs, inStep(m.ID, err))
 		}
 	}})
 	return errors.Join(errs...)
 }
 
-func checkChoice(c model.ToolChoice, tools []tool) error {
-	names := toolNamesOf(tools)
+// checkChoice refuses a tool choice that the offer cannot meet: as a mistake,
+// or as unavailable while a connection that may have the tool was never reached.
+func (x *execution) checkChoice(c model.ToolChoice, o *offer) error {
+	_, there := o.tools[c.Name]
+	var err *fault.Error
 	switch {
-	case c.Mode == model.ChooseTool && !slices.Contains(names, c.Name):
-		return unknownChoice(c.Name, names)
-	case c.Mode == model.ChooseAny && len(names) == 0:
-		return fault.New(fault.UnknownToolChoice, "step must call a tool and is offered none").
+	case c.Mode == model.ChooseTool && !there:
+		err = unknownChoice(c.Name, slices.Sorted(maps.Keys(o.tools)))
+	case c.Mode == model.ChooseAny && len(o.specs) == 0:
+		err = fault.New(fault.UnknownToolChoice, "step must call a tool and is offered none").
 			WithHint("Clear ToolChoice, or give the step tools.")
+	default:
+		return nil
 	}
-	return nil
-}
-
-func toolNamesOf(tools []tool) []string {
-	names := make([]string, len(tools))
-	for i, t := range tools {
-		names[i] = t.spec.Name
+	for _, name := range x.models.all() {
+		if sup := x.models.find(name); len(sup.snapshot()) == 0 {
+			return &fault.Error{Code: fault.Unavailable, Connection: string(name),
+				Err: errors.Join(sup.unavailable(name), err)}
+		}
 	}
-	return names
+	return err
 }
 
 // toolNames are the names models see now, by connection.

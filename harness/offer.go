@@ -1,0 +1,148 @@
+package harness
+
+import (
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/bridle-dev/bridle/connection"
+	"github.com/bridle-dev/bridle/event"
+	"github.com/bridle-dev/bridle/gates"
+	"github.com/bridle-dev/bridle/model"
+	"github.com/bridle-dev/bridle/steps"
+)
+
+// offer is what a model step may call. It never changes once made.
+type offer struct {
+	tools map[string]tool // by the name the model uses
+	specs []model.Tool    // in a stable order
+}
+
+// add appends tools whose names are not there yet.
+func (o *offer) add(tools ...tool) {
+	for _, t := range tools {
+		if _, there := o.tools[t.spec.Name]; !there {
+			o.tools[t.spec.Name] = t
+			o.specs = append(o.specs, t.spec)
+		}
+	}
+}
+
+// offer returns the tools of a model step.
+func (x *execution) offer(s *steps.CallModel) (*offer, error) {
+	if s.NoTools {
+		return &offer{}, nil
+	}
+	if s.Tools == nil {
+		set := x.toolset(x.h.config.Tools)
+		x.tellClashes(set)
+		return &set.whole, nil
+	}
+	if err := checkToolNames(s.Tools, "the step"); err != nil {
+		return nil, err
+	}
+	set := x.toolset(s.Tools)
+	x.tellClashes(set)
+	o := &offer{tools: map[string]tool{}}
+	o.add(set.funcs...)
+	var errs []error
+	for _, t := range s.Tools {
+		if p, ok := pickOf(t); ok {
+			picked, err := x.pick(p, set.names)
+			errs = append(errs, err)
+			o.add(picked...)
+		}
+	}
+	return o, errors.Join(errs...)
+}
+
+// toolset is everything that model steps of an execution could see, with its
+// names, beside one list of Go tools.
+type toolset struct {
+	links    []offered
+	catalogs []*gates.Catalog // of the links, as the execution pins them
+	funcs    []tool
+	names    map[operation]string
+	clashes  []operation
+	whole    offer // to a step that lists nothing: all but what only steps attach
+}
+
+// toolsets keeps the latest tool set of turns that attach nothing, since one
+// turn after another sees the same.
+type toolsets struct {
+	mu     sync.Mutex
+	latest *toolset
+}
+
+// toolset returns the tool set of this execution beside the Go tools of a list.
+func (x *execution) toolset(list []steps.Tool) *toolset {
+	set := &toolset{links: x.models.links()}
+	for _, o := range set.links {
+		set.catalogs = append(set.catalogs, x.pin(o.link))
+	}
+	for _, t := range list {
+		if f, ok := t.(*steps.FuncTool); ok {
+			set.funcs = append(set.funcs, funcTool(f))
+		}
+	}
+	if len(x.scope.own)+len(x.models.own) > 0 {
+		return x.complete(set)
+	}
+	kept := &x.h.toolsets
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	if !kept.latest.same(set) {
+		kept.latest = x.complete(set)
+	}
+	return kept.latest
+}
+
+// same reports whether two tool sets come to the same.
+func (s *toolset) same(other *toolset) bool {
+	return s != nil && slices.Equal(s.links, other.links) && slices.Equal(s.catalogs, other.catalogs) &&
+		slices.EqualFunc(s.funcs, other.funcs, func(a, b tool) bool { return a.fn == b.fn })
+}
+
+// complete names the operations and makes the whole offer. Every operation
+// that any model step could see is named, so that picking some renames none.
+func (x *execution) complete(set *toolset) *toolset {
+	taken := map[string]bool{}
+	for _, f := range set.funcs {
+		taken[f.spec.Name] = true
+	}
+	var ops []operation
+	for i, o := range set.links {
+		if o.sup.entry.Expose != connection.ExposeNone {
+			ops = append(ops, operationsOf(o.link.name, set.catalogs[i].Operations())...)
+		}
+	}
+	set.names = nameTools(ops, taken)
+	for _, o := range ops {
+		if want := o.wire(); set.names[o] != want && len(want) <= maxToolName {
+			set.clashes = append(set.clashes, o)
+		}
+	}
+	set.whole = offer{tools: map[string]tool{}}
+	set.whole.add(set.funcs...)
+	for _, o := range set.links {
+		if o.sup.entry.Expose != connection.ExposeNone && x.models.own[o.sup.name] != o.sup {
+			set.whole.add(x.toolsOf(o, set.names, nil)...)
+		}
+	}
+	return set
+}
+
+// tellClashes says once in an execution which operations do not have the name
+// one would expect.
+func (x *execution) tellClashes(set *toolset) {
+	for _, o := range set.clashes {
+		if name := set.names[o]; x.first("clash " + name) {
+			x.emit(event.Event{Type: event.Warning, Connection: string(o.connection), Op: o.op,
+				Text: "another tool is named " + o.wire() + " as well: models see this one as " + name})
+		}
+	}
+}
+
+func funcTool(f *steps.FuncTool) tool {
+	return tool{fn: f, spec: model.Tool{Name: f.Name(), Description: f.Description(), Args: f.Args()}}
+}
