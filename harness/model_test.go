@@ -716,7 +716,7 @@ func TestAToolChoiceOfAConnectionThatIsDownIsUnavailable(t *testing.T) {
 		Graph: steps.CallModel{ID: "m", ToolChoice: model.Choose("a_x")}})
 	_, err := answers(t, h)
 	wantCode(t, err, fault.Unavailable)
-	if fe := fault.From(err, ""); fe.Connection != "a" {
-		t.Errorf("the error names connection %q", fe.Connection)
+	if fe, ok := errors.AsType[*fault.Error](err); !ok || fe.Connection != "a" {
+		t.Errorf("the error names no connection: %v", err)
 	}
 }
