@@ -18,12 +18,12 @@ var (
 		"CONNECTION_INVALID", "CONNECTION_UNKNOWN", "CONNECTION_NAME_TAKEN", "CONNECTION_TOOL_CONFLICT",
 		"CONNECTION_PROFILE_MISMATCH", "CONNECTION_REPLACED", "UNKNOWN_TOOL_CHOICE", "NO_STEP_CONFIGURED",
 		"MISSING_MODEL", "STEP_INVALID", "TOOL_INVALID", "HARNESS_INVALID", "EXECUTION_EXISTS",
-		"PROVIDER_INVALID", "STORE_UNSUPPORTED",
+		"PROVIDER_INVALID", "MODEL_INVALID", "STORE_UNSUPPORTED",
 	}
 	runCodes = []fault.Code{
 		"not_sent", "outcome_unknown", "op_failed", "op_unknown", "args_invalid", "result_invalid",
 		"steering_denied", "guarded", "connection_unavailable", "closed", "timeout", "cancelled", "gap",
-		"step_failed", "fork_partial", "loop_exhausted", "model_failed", "model_rate_limit", "model_refused",
+		"step_failed", "fork_partial", "loop_exhausted", "model_failed", "model_rate_limit", "model_rejected", "model_refused",
 		"model_parse_error", "model_stalled", "panicked", "store_failed",
 	}
 )
