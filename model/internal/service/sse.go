@@ -61,7 +61,9 @@ func (e *events) next() (event, error) {
 		case "event":
 			ev.name, seen = string(value), true
 		case "data":
-			if len(ev.data) > 0 {
+			if ev.data == nil {
+				ev.data = []byte{} // an empty first line counts
+			} else {
 				ev.data = append(ev.data, '\n')
 			}
 			ev.data, seen = append(ev.data, value...), true

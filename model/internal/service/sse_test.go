@@ -36,6 +36,7 @@ func TestEventsAreReadAsTheStandardSays(t *testing.T) {
 		"no space":                 {"data:x\n\n", []string{"|x"}, io.EOF},
 		"only one space goes":      {"data:  x\n\n", []string{"| x"}, io.EOF},
 		"several lines":            {"data: x\ndata: y\n\n", []string{"|x\ny"}, io.EOF},
+		"an empty first line":      {"data:\ndata: y\n\n", []string{"|\ny"}, io.EOF},
 		"colons in data":           {"data: x:y\n\n", []string{"|x:y"}, io.EOF},
 		"unknown fields":           {"id: 7\nretry: 1\ndata: x\n\n", []string{"|x"}, io.EOF},
 		"a comment is heard":       {": hm\n\ndata: x\n\n", []string{"|", "|x"}, io.EOF},
