@@ -101,7 +101,7 @@ func closeWaits(k *kit) {
 		defer wrong.Stop()
 		select {
 		case <-closed:
-			return errors.New("Close returned while a transaction was running")
+			return errors.New("the call of Close returned while a transaction was running")
 		case <-wrong.C:
 		}
 		k.wantValueIn(tx, "b", "k", "")
