@@ -342,6 +342,9 @@ func TestNoLimitOfSilence(t *testing.T) {
 func TestAFailingServiceIsAskedAgain(t *testing.T) {
 	limit, broken := fault.New(fault.ModelRateLimit, "slow down"), fault.New(fault.ModelFailed, "broken")
 	empty := scripted.Reply(&model.Reply{})
+	wait := func(d time.Duration) error {
+		return fault.New(fault.ModelRateLimit, "busy: %w", model.RetryAfter{After: d})
+	}
 	for _, c := range []struct {
 		name   string
 		rounds []scripted.Round
@@ -355,6 +358,9 @@ func TestAFailingServiceIsAskedAgain(t *testing.T) {
 		{"for ever", []scripted.Round{scripted.Fail(limit), scripted.Fail(broken), scripted.Fail(limit), scripted.Say("never")}, harness.MaxAttempts, fault.ModelRateLimit},
 		{"empty for ever", []scripted.Round{empty, empty, empty, scripted.Say("never")}, harness.MaxAttempts, fault.ModelFailed},
 		{"refused", []scripted.Round{scripted.Fail(fault.New(fault.ModelRefused, "no")), scripted.Say("never")}, 1, fault.ModelRefused},
+		{"rejected", []scripted.Round{scripted.Fail(fault.New(fault.ModelRejected, "no")), scripted.Say("never")}, 1, fault.ModelRejected},
+		{"asked to wait", []scripted.Round{scripted.Fail(wait(time.Second)), scripted.Say("ok")}, 2, ""},
+		{"asked to wait long", []scripted.Round{scripted.Fail(wait(time.Hour)), scripted.Say("never")}, 1, fault.ModelRateLimit},
 		{"own code", []scripted.Round{scripted.Fail(fault.New(fault.Closed, "no")), scripted.Say("never")}, 1, fault.Closed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -400,7 +406,9 @@ func TestARefusalIsNotRepaired(t *testing.T) {
 	type answer struct{ N int }
 	for name, reply := range map[string]*model.Reply{
 		"with a text": {Stop: model.StopRefused, Items: []model.Item{model.Text(model.Assistant, "I will not")}},
-		"silently":    {Stop: model.StopRefused},
+		"with a part": {Stop: model.StopRefused, Items: []model.Item{{Type: model.Message, Role: model.Assistant,
+			Parts: []model.Part{{Type: model.PartRefusal, Text: "I will not"}}}}},
+		"silently": {Stop: model.StopRefused},
 	} {
 		for kind, graph := range map[string]steps.Step{
 			"text": steps.CallModel{ID: "m"}, "structured": steps.Structured[answer](steps.CallModel{ID: "m"}),
@@ -719,4 +727,18 @@ func TestAToolChoiceOfAConnectionThatIsDownIsUnavailable(t *testing.T) {
 	if fe, ok := errors.AsType[*fault.Error](err); !ok || fe.Connection != "a" {
 		t.Errorf("the error names no connection: %v", err)
 	}
+}
+
+func TestAServiceIsNotAskedBeforeTheTimeItNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		busy := fault.New(fault.ModelRateLimit, "busy: %w", model.RetryAfter{After: 40 * time.Second})
+		h := open(t, harness.Config{Model: scripted.New(scripted.Fail(busy), scripted.Say("ok"))})
+		began := time.Now()
+		if _, err := answers(t, h); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(began); waited < 40*time.Second {
+			t.Errorf("asked again after %s", waited)
+		}
+	})
 }

@@ -16,6 +16,9 @@ const (
 	defaultIdle = 2 * time.Minute
 	// maxAttempts is how often one round is tried when a model's service fails.
 	maxAttempts = 3
+	// longestWait is what a service may ask for before the turn is better off
+	// failing: whoever asked can decide to come back later.
+	longestWait = time.Minute
 )
 
 // ask asks the model, again if its service fails.
@@ -25,7 +28,7 @@ func (d *dialogue) ask(ctx context.Context) (*model.Reply, error) {
 		switch {
 		case err != nil:
 		case reply.Stop == model.StopRefused:
-			return nil, fault.New(fault.ModelRefused, "model declined: %s", fault.Quote(reply.Text()))
+			return nil, fault.New(fault.ModelRefused, "model declined: %s", fault.Quote(refusal(reply)))
 		case len(reply.Items) > 0:
 			return reply, nil
 		default:
@@ -48,10 +51,25 @@ func (d *dialogue) ask(ctx context.Context) (*model.Reply, error) {
 	}
 }
 
+// refusal is what a model said when it declined.
+func refusal(reply *model.Reply) string {
+	for _, it := range reply.Items {
+		for _, p := range it.Parts {
+			if p.Type == model.PartRefusal {
+				return p.Text
+			}
+		}
+	}
+	return reply.Text()
+}
+
 // retryModel says whether and when a failed round is tried again.
 func retryModel(err error, attempt int) (time.Duration, bool) {
 	if attempt >= maxAttempts {
 		return 0, false
+	}
+	if r, ok := errors.AsType[model.RetryAfter](err); ok {
+		return r.After + pause(attempt, spread), r.After <= longestWait
 	}
 	switch fault.CodeOf(err) {
 	case fault.ModelRateLimit:
