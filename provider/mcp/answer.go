@@ -16,16 +16,13 @@ import (
 
 // call sends a request that has an answer.
 func (w *wire) call(req *http.Request, msg *jsonrpc.Request) (*http.Response, error) {
-	if err := w.probed(); err != nil && msg.Method == methodInitialize {
-		return nil, err
+	if msg.Method == methodDiscover && w.discovered.discovered != nil {
+		return w.discover(req, msg)
 	}
 	x := exchangeFrom(req.Context())
 	w.tap.bind(x, msg.ID)
 	resp, err := w.send(req, x)
 	if err != nil {
-		if msg.Method == methodDiscover && req.Context().Err() == nil {
-			w.inconclusive(err)
-		}
 		if redirect, ok := errors.AsType[*redirectError](err); ok {
 			x.decide(provider.Refused("redirect", redirect.Error()))
 		}
@@ -34,13 +31,30 @@ func (w *wire) call(req *http.Request, msg *jsonrpc.Request) (*http.Response, er
 	switch {
 	case w.sessionGone(req, resp):
 		resp.Body.Close()
-		x.decide(provider.NotSent(errors.New("the server forgot the session")))
+		x.decide(provider.NotSent(errSessionGone))
 		w.forget()
-		return nil, errors.New("the server forgot the session")
+		return nil, errSessionGone
+	case w.sessionDoubtful(req, resp) && !w.sessionAlive(req):
+		w.forget()
+		if resp.StatusCode == http.StatusUnauthorized {
+			resp.Body.Close()
+			x.decide(provider.NotSent(errSessionGone)) // turned away at the door
+			return nil, errSessionGone
+		}
+		return w.failed(req, resp, x)
 	case resp.StatusCode/100 != 2:
-		return w.failed(req, msg, resp, x)
+		return w.failed(req, resp, x)
 	}
 	return w.answer(req, msg, resp, x)
+}
+
+// discover answers the SDK's probe with what this side's own found out.
+func (w *wire) discover(req *http.Request, msg *jsonrpc.Request) (*http.Response, error) {
+	data, err := jsonrpc.EncodeMessage(w.discovered.discoverReply(msg.ID))
+	if err != nil {
+		return nil, err
+	}
+	return reply(req, http.StatusOK, "application/json", io.NopCloser(bytes.NewReader(data))), nil
 }
 
 // answer passes a successful reply on, mended where it has to be.

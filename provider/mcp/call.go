@@ -21,7 +21,7 @@ func (c *conn) Call(ctx context.Context, req *provider.CallRequest) (*provider.C
 		Arguments: arguments(req.Args),
 	}
 	raw, err := c.exchange(ctx, req.Progress, func(ctx context.Context, token string) (any, error) {
-		if req.Progress != nil {
+		if req.Progress != nil || c.limits.idle > 0 {
 			params.SetProgressToken(token)
 		}
 		return c.session.CallTool(ctx, params)
@@ -77,9 +77,10 @@ func (c *conn) exchange(ctx context.Context, progress func(provider.Progress), s
 	if err != nil {
 		return nil, err
 	}
-	defer finish()
+	defer finish(nil)
 	x := c.tap.open()
 	defer c.tap.close(x)
+	defer c.limits.watch(x, finish)()
 
 	var value any
 	var sendErr error
@@ -172,10 +173,7 @@ func (c *conn) scrubbed(err error) error {
 	if !ok {
 		return c.scrub.err(err)
 	}
-	clean := *fe
-	clean.Err = c.scrub.err(fe.Err)
-	clean.Hint = c.scrub.text(fe.Hint)
-	return &clean
+	return c.scrub.fault(fe)
 }
 
 // Read implements provider.Reader with resources/read.

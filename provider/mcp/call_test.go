@@ -141,7 +141,10 @@ func TestProgressComesInOrderBeforeTheResult(t *testing.T) {
 }
 
 // raw is a server that gives the listed answers, each "method=result".
-func raw(answers ...string) provider.Provider {
+func raw(answers ...string) provider.Provider { return server("raw", rawAnswers(answers...)...) }
+
+// rawAnswers fills up the answers of a server of the earlier era with one tool.
+func rawAnswers(answers ...string) []string {
 	all := []string{`initialize={"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"}}`,
 		`tools/list={"tools":[{"name":"t","inputSchema":{"type":"object"}}]}`}
 	for _, a := range answers {
@@ -153,7 +156,7 @@ func raw(answers ...string) provider.Provider {
 			}
 		}
 	}
-	return server("raw", append(all, answers...)...)
+	return append(all, answers...)
 }
 
 func TestOddAnswersToCalls(t *testing.T) {

@@ -35,6 +35,7 @@ type conn struct {
 	link    link
 	scrub   *scrubber
 	log     *slog.Logger
+	limits  limits
 
 	manifest atomic.Pointer[provider.Manifest]
 	identity atomic.Pointer[provider.Identity]
@@ -116,9 +117,9 @@ func (c *conn) finish() {
 }
 
 // begin starts one request: the returned context ends with the connection
-// too, and finish must be called when the request is over. After the end it
-// fails with NotSent.
-func (c *conn) begin(ctx context.Context) (_ context.Context, finish func(), err error) {
+// too, and cancel must be called when the request is over, with a reason if it
+// is cut short. After the end it fails with NotSent.
+func (c *conn) begin(ctx context.Context) (_ context.Context, cancel context.CancelCauseFunc, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, provider.NotSent(err)
 	}
@@ -127,12 +128,12 @@ func (c *conn) begin(ctx context.Context) (_ context.Context, finish func(), err
 	if c.ended {
 		return nil, nil, provider.NotSent(c.endedErr())
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cut := context.WithCancelCause(ctx)
 	c.nextID++
 	id := c.nextID
-	c.flight[id] = cancel
-	return ctx, func() {
-		cancel(nil)
+	c.flight[id] = cut
+	return ctx, func(why error) {
+		cut(why)
 		c.mu.Lock()
 		delete(c.flight, id)
 		c.mu.Unlock()
@@ -145,6 +146,9 @@ func (c *conn) endedErr() error {
 	}
 	return fault.New(fault.Closed, "%w", errReleased)
 }
+
+// server tells one release of the server from the next.
+func (c *conn) server() string { return serverName(c.session.InitializeResult().ServerInfo) }
 
 // ID implements provider.Conn.
 func (c *conn) ID() string { return "" }

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -17,10 +18,11 @@ type dialing struct {
 	tap       *tap
 	scrub     *scrubber
 	log       *slog.Logger
-	version   string        // protocol version to open with, "" for the newest
+	version   string        // protocol version to open with
 	reachedBy []string      // what the identity is made of
 	notes     func() string // a remark of the link for the manifest
 	refresh   *signal       // raised when the lists changed
+	limits    limits
 }
 
 // open performs the handshake and the first discovery. On failure the link is
@@ -31,7 +33,7 @@ func (d *dialing) open(ctx context.Context) (*conn, error) {
 		return nil, d.failed(ctx, err)
 	}
 	c := &conn{
-		session: session, tap: d.tap, link: d.link, scrub: d.scrub, log: d.log,
+		session: session, tap: d.tap, link: d.link, scrub: d.scrub, log: d.log, limits: d.limits,
 		watchers: newWatchers(), refresh: d.refresh, notes: d.notes,
 		done: make(chan struct{}), gone: make(chan struct{}),
 		flight: map[int]context.CancelCauseFunc{},
@@ -64,14 +66,22 @@ func (d *dialing) client() *sdk.Client {
 // failed is the error of Connect: the context's end, the link's reason or what
 // the SDK said, in that order.
 func (d *dialing) failed(ctx context.Context, err error) error {
-	if why := d.link.reason(); why != nil {
+	if fe, ok := errors.AsType[*fault.Error](err); ok && fe.Code == fault.Unavailable && ctx.Err() == nil {
+		return d.scrub.fault(fe)
+	}
+	if why := d.link.reason(); why != nil && !errors.As(err, new(*muteError)) {
 		err = why
 	}
 	if ended := ctx.Err(); ended != nil {
-		err = ended
+		err = context.Cause(ctx)
 	}
 	return fault.New(fault.Unavailable, "cannot connect: %w", d.scrub.err(err))
 }
 
 // one is the usual result of Connect.
-func one(c *conn) []provider.Conn { return []provider.Conn{c} }
+func one(c *conn) []provider.Conn {
+	if c == nil {
+		return nil
+	}
+	return []provider.Conn{c}
+}

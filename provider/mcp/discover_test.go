@@ -157,18 +157,6 @@ func TestChangedListsAreFetchedAgain(t *testing.T) { // B026
 	}
 }
 
-func TestServerThatIsSilentAboutDiscover(t *testing.T) {
-	t.Parallel() // it takes as long as the provider's patience
-	h := &host{}
-	c := connect(t, raw("server/discover=!"), h)
-	if got := names(c.Manifest()); !slices.Equal(got, []string{"t"}) {
-		t.Errorf("got %v, want the tool", got)
-	}
-	if len(h.pids) != 1 {
-		t.Errorf("the server was started %d times, want once", len(h.pids))
-	}
-}
-
 func TestStormOfChangesIsCalmed(t *testing.T) {
 	lists := make(chan struct{}, 10000)
 	f := serveHTTP(t, eras()["legacy"])

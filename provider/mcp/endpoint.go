@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
@@ -29,7 +28,7 @@ func (w *wire) forget() {
 	w.mu.Lock()
 	w.session = true
 	w.mu.Unlock()
-	w.lose(errors.New("the server forgot the session"))
+	w.lose(errSessionGone)
 }
 
 func (w *wire) forgotten() bool {
@@ -45,10 +44,7 @@ func (w *wire) lost() <-chan error { return w.losing }
 func (w *wire) reason() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.lostErr != nil {
-		return w.lostErr
-	}
-	return w.probe
+	return w.lostErr
 }
 
 // finish implements link: a goodbye, then everything is cut.
@@ -112,10 +108,4 @@ func (w *wire) notify(req *http.Request) (*http.Response, error) {
 		w.log.Debug("mcp server rejected a notification", "status", resp.StatusCode)
 	}
 	return reply(req, http.StatusAccepted, "", nil), nil
-}
-
-// sessionGone reports whether a response says that the server does not know
-// the request's session (MCP 2025-11-25, "Session Management").
-func (w *wire) sessionGone(req *http.Request, resp *http.Response) bool {
-	return resp.StatusCode == http.StatusNotFound && req.Header.Get(headerSession) != ""
 }

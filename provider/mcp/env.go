@@ -1,8 +1,10 @@
 package mcp
 
 import (
+	"crypto/rand"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -28,3 +30,6 @@ func environment(host []string, inherit, declared []string) []string {
 
 // hostEnv is the environment of this process.
 func hostEnv() []string { return os.Environ() }
+
+// newOwner is a mark for the processes of one provider value.
+func newOwner() string { return rand.Text() + ":" + strconv.Itoa(os.Getpid()) }

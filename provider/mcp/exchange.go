@@ -28,6 +28,7 @@ type exchange struct {
 	refusal *jsonrpc.Error      // the server's error answer
 	verdict error               // what the transport knows better; wins over all else
 	reports []provider.Progress // received, not delivered yet
+	alive   func()              // told of every report, nil for nobody
 }
 
 // markSent records that bytes are about to leave, unsend that none did.
@@ -80,11 +81,22 @@ func (x *exchange) report(p provider.Progress) {
 	} else {
 		x.reports[maxReports-1] = p
 	}
+	alive := x.alive
 	x.mu.Unlock()
+	if alive != nil {
+		alive()
+	}
 	select {
 	case x.wake <- struct{}{}:
 	default:
 	}
+}
+
+// onReport sets who is told of every report.
+func (x *exchange) onReport(f func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.alive = f
 }
 
 // maxReports bounds undelivered progress; the newest report replaces the last

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -34,6 +35,19 @@ type HTTPOptions struct {
 	// MaxBody is the size in bytes of the longest message that the server may
 	// send; 0 is 16 MiB. A longer one fails the call that it answers.
 	MaxBody int
+	// ConnectTimeout bounds Connect as a whole; 0 is 30 s.
+	ConnectTimeout time.Duration
+	// Timeout is how long any call or read may take, whatever it reports; 0 is
+	// without limit. Running into it or into IdleTimeout is [fault.Timeout] and
+	// [fault.OutcomeUnknown]; the server is told that nobody waits any more.
+	Timeout time.Duration
+	// IdleTimeout is how long a call or read may go on without an answer or a
+	// report about its progress; 0 is without limit.
+	IdleTimeout time.Duration
+}
+
+func (o *HTTPOptions) limits() limits {
+	return limits{connect: o.ConnectTimeout, call: o.Timeout, idle: o.IdleTimeout}
 }
 
 // HTTP returns the provider of an MCP server at an http or https URL that
@@ -79,6 +93,7 @@ func (p *remote) Check() error {
 	if p.opts.MaxBody < 0 {
 		errs = append(errs, invalid("MaxBody cannot be negative", "leave it 0 for the default"))
 	}
+	errs = append(errs, p.opts.limits().check())
 	return errors.Join(errs...)
 }
 
@@ -113,7 +128,7 @@ func (p *remote) url() (*url.URL, error) {
 func (p *remote) Equal(other provider.Provider) bool {
 	o, ok := other.(*remote)
 	return ok && (p == o || p.endpoint == o.endpoint && slices.Equal(p.opts.Headers, o.opts.Headers) &&
-		p.opts.MaxBody == o.opts.MaxBody && p.opts.Transport == nil && o.opts.Transport == nil)
+		p.opts.MaxBody == o.opts.MaxBody && p.opts.limits() == o.opts.limits() && p.opts.Transport == nil && o.opts.Transport == nil)
 }
 
 // Connect implements provider.Provider.
@@ -124,38 +139,49 @@ func (p *remote) Connect(ctx context.Context, opts *provider.ConnectOptions) ([]
 	if err := ctx.Err(); err != nil {
 		return nil, fault.New(fault.Unavailable, "cannot connect: %w", err)
 	}
+	ctx, cancel := p.opts.limits().connecting(ctx)
+	defer cancel()
 	opts = opts.Normal()
 	log := opts.Logger.With(slog.String("connection", opts.Name))
 	scrub := &scrubber{redact: opts.Redact}
 	endpoint, _ := p.url() // checked above
 	p.register(scrub, endpoint)
 
-	tap := newTap()
 	refresh := newSignal()
-	w := p.wire(endpoint, tap, scrub, log)
+	w := p.wire(endpoint, newTap(), scrub, log)
 	w.missed = refresh.raise
 	d := &dialing{
 		transport: &sdk.StreamableClientTransport{
 			Endpoint: w.address, HTTPClient: &http.Client{Transport: w}, MaxEventSize: 2 * w.maxBody,
 		},
-		link: w, tap: tap, scrub: scrub, log: log, refresh: refresh,
+		link: w, tap: w.tap, scrub: scrub, log: log, refresh: refresh, limits: p.opts.limits(),
 		reachedBy: []string{"http", endpoint.Scheme, endpoint.Host, endpoint.Path},
 		notes:     func() string { return "" },
 	}
 	// The SDK cleans up with requests of its own when it gives up, which must
 	// not outlast ctx.
 	stop := context.AfterFunc(ctx, w.cut)
-	c, err := d.open(ctx)
+	c, err := w.open(ctx, d)
 	if !stop() && err == nil {
 		c.end(ctx.Err())
 		<-c.gone
-		return nil, fault.New(fault.Unavailable, "cannot connect: %w", ctx.Err())
+		return nil, fault.New(fault.Unavailable, "cannot connect: %w", context.Cause(ctx))
 	}
 	if err != nil {
 		w.shut()
 		return nil, err
 	}
 	return one(c), nil
+}
+
+// open brings a session up in the server's era.
+func (w *wire) open(ctx context.Context, d *dialing) (*conn, error) {
+	found, err := w.ask(ctx)
+	if err != nil {
+		return nil, d.failed(ctx, err)
+	}
+	w.discovered, d.version = found, found.version
+	return d.open(ctx)
 }
 
 // register makes the credentials of the configuration known before any is used.

@@ -25,11 +25,6 @@ import (
 // defaultMaxLine is the longest line a server may write.
 const defaultMaxLine = 16 << 20
 
-// discoverWait is how long a server may be silent about server/discover before
-// it is taken for one that knows only initialize. Some answer nothing at all
-// to a method they do not know.
-const discoverWait = 8 * time.Second
-
 var errLinkClosed = errors.New("the connection is closed")
 
 // lineConn speaks MCP over a child process: one JSON-RPC message per line
@@ -51,12 +46,12 @@ type lineConn struct {
 	closeOnce sync.Once
 	closeErr  error
 
-	mu       sync.Mutex
-	skipped  int                    // lines that were no messages
-	sample   string                 // the first of them
-	probing  map[string]*time.Timer // unanswered server/discover, by id
-	pristine bool                   // no message has arrived yet
-	grace    time.Duration          // for the process to end
+	discovered opening // set before the SDK comes in
+
+	mu      sync.Mutex
+	skipped int           // lines that were no messages
+	sample  string        // the first of them
+	grace   time.Duration // for the process to end
 }
 
 // outgoing is a line on its way to the server.
@@ -72,7 +67,6 @@ func newLineConn(proc *process, tap *tap, maxLine int, log *slog.Logger) *lineCo
 		proc: proc, tap: tap, log: log, maxLine: maxLine, grace: abandonGrace,
 		in: make(chan jsonrpc.Message), out: make(chan *outgoing),
 		closed: make(chan struct{}), ended: make(chan struct{}),
-		probing: map[string]*time.Timer{}, pristine: true,
 	}
 	c.workers.Go(c.readLines)
 	c.workers.Go(c.writeLines)
@@ -102,18 +96,36 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 // Write implements the SDK's Connection. Unlike the SDK's own it ends with
 // ctx, although a line that is being written is written to its end.
 func (c *lineConn) Write(ctx context.Context, msg jsonrpc.Message) error {
+	o := &outgoing{gone: ctx.Done(), done: make(chan error, 1)}
+	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
+		if req.Method == methodDiscover && c.discovered.discovered != nil {
+			return c.hand(ctx, c.discovered.discoverReply(req.ID))
+		}
+		o.ex = exchangeFrom(ctx)
+		c.tap.bind(o.ex, req.ID)
+	}
+	return c.write(ctx, o, msg)
+}
+
+// hand delivers a message as if the server had sent it.
+func (c *lineConn) hand(ctx context.Context, msg jsonrpc.Message) error {
+	select {
+	case c.in <- msg:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.ended:
+	case <-c.closed:
+	}
+	return errLinkClosed
+}
+
+func (c *lineConn) write(ctx context.Context, o *outgoing, msg jsonrpc.Message) error {
 	data, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {
 		return err
 	}
-	o := &outgoing{gone: ctx.Done(), line: append(data, '\n'), done: make(chan error, 1)}
-	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
-		o.ex = exchangeFrom(ctx)
-		c.tap.bind(o.ex, req.ID)
-		if req.Method == methodDiscover {
-			c.probe(req.ID)
-		}
-	}
+	o.line = append(data, '\n')
 	select {
 	case c.out <- o:
 	case <-ctx.Done():
@@ -152,47 +164,6 @@ func (c *lineConn) writeLines() {
 	}
 }
 
-// probe answers a server/discover in the server's place if the server stays
-// silent, so that the SDK falls back to initialize on the same process.
-func (c *lineConn) probe(id jsonrpc.ID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.probing[idKey(id)] = time.AfterFunc(discoverWait, func() {
-		c.log.Info("mcp server is silent about server/discover, trying initialize")
-		reply := &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no answer"}}
-		select {
-		case c.in <- reply:
-		case <-c.ended:
-		case <-c.closed:
-		}
-	})
-}
-
-// probed ends a probe that was answered, or all of them for a nil response.
-func (c *lineConn) probed(r *jsonrpc.Response) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for key, timer := range c.probing {
-		if r == nil || key == idKey(r.ID) {
-			timer.Stop()
-			delete(c.probing, key)
-		}
-	}
-}
-
-// quitOnDiscover reports whether the server ended without ever saying a word:
-// some exit on a method they do not know.
-func (c *lineConn) quitOnDiscover() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	select {
-	case <-c.ended:
-		return c.pristine
-	default:
-		return false
-	}
-}
-
 func (c *lineConn) readLines() {
 	defer close(c.ended)
 	r := bufio.NewReaderSize(c.proc.stdout, 64<<10)
@@ -223,12 +194,6 @@ func (c *lineConn) deliver(line []byte) {
 		return
 	}
 	for _, msg := range messages {
-		if r, ok := msg.(*jsonrpc.Response); ok {
-			c.probed(r)
-		}
-		c.mu.Lock()
-		c.pristine = false
-		c.mu.Unlock()
 		c.tap.see(msg)
 		select {
 		case c.in <- msg:
@@ -373,7 +338,6 @@ func (c *lineConn) settle(grace time.Duration) {
 func (c *lineConn) Close() error {
 	c.closeOnce.Do(func() {
 		close(c.closed)
-		c.probed(nil)
 		c.mu.Lock()
 		grace := c.grace
 		c.mu.Unlock()

@@ -43,11 +43,12 @@ type wire struct {
 	opening *latch                          // released once announcements can arrive
 	losing  chan error                      // the reason the peer is gone; capacity 1
 
+	discovered opening // set before the SDK comes in
+
 	mu      sync.Mutex
 	closing bool  // no more streams
 	lostErr error // the same, for reason
 	session bool  // the session is gone: no goodbye
-	probe   error // why server/discover said nothing about the server's era
 }
 
 func (p *remote) wire(endpoint *url.URL, tap *tap, scrub *scrubber, log *slog.Logger) *wire {

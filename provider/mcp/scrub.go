@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"github.com/bridle-dev/bridle/fault"
 )
 
 // minSecret is the length from which a configured value counts as a
@@ -77,6 +79,14 @@ func (s *scrubber) err(e error) error {
 		}
 	}
 	return scrubbed
+}
+
+// fault returns e without credentials, keeping its code, hint and peer code.
+func (s *scrubber) fault(e *fault.Error) *fault.Error {
+	clean := *e
+	clean.Err = s.err(e.Err)
+	clean.Hint = s.text(e.Hint)
+	return &clean
 }
 
 type cleanError struct {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -60,6 +61,10 @@ func serve(mode string) {
 		time.Sleep(time.Hour) //allow:sleep doing nothing is what this server does
 	case "quitter": // knows only initialize and ends on anything else first
 		runQuitter()
+	case "host":
+		runHost()
+	case "mute": // says nothing to anything before initialize
+		runMute()
 	case "blabber":
 		fmt.Fprintln(os.Stderr, "my token is", os.Getenv("TOKEN"))
 		fmt.Println("token:", os.Getenv("TOKEN"))
@@ -126,12 +131,31 @@ func goodServer(over <-chan struct{}) *sdk.Server {
 			&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "test://doc", MIMEType: "text/plain", Text: "inside"}},
 		}}, nil
 	})
+	var cancelled atomic.Int32
 	rawTool(s, "wait", func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		select {
 		case <-ctx.Done():
+			cancelled.Add(1)
 		case <-over:
 		}
 		return nil, context.Canceled
+	})
+	rawTool(s, "tick", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		var args struct{ Times, Pause int }
+		json.Unmarshal(r.Params.Arguments, &args)
+		for i := range args.Times {
+			r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: float64(i + 1)})
+			select {
+			case <-time.After(time.Duration(args.Pause) * time.Millisecond):
+			case <-ctx.Done():
+				cancelled.Add(1)
+				return nil, ctx.Err()
+			}
+		}
+		return text("done"), nil
+	})
+	rawTool(s, "cancelled", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{StructuredContent: map[string]any{"n": cancelled.Load()}}, nil
 	})
 	rawTool(s, "big", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		var args struct{ Size int }
@@ -214,6 +238,21 @@ func runQuitter() {
 		syscall.Exit(1)
 	}
 	runServer(goodServer(nil), in, os.Stdout)
+}
+
+// runMute swallows what comes before initialize.
+func runMute() {
+	in := bufio.NewReader(os.Stdin)
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return
+		}
+		if strings.Contains(line, `"initialize"`) {
+			runServer(goodServer(nil), io.MultiReader(strings.NewReader(line), in), os.Stdout)
+			return
+		}
+	}
 }
 
 // runRaw answers with the lines of its further arguments: each is

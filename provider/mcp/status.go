@@ -16,7 +16,7 @@ import (
 
 // failed turns an HTTP error into the failure of one request. The SDK would
 // end the session for most of them.
-func (w *wire) failed(req *http.Request, msg *jsonrpc.Request, resp *http.Response, x *exchange) (*http.Response, error) {
+func (w *wire) failed(req *http.Request, resp *http.Response, x *exchange) (*http.Response, error) {
 	defer resp.Body.Close()
 	data, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // half a page is as good
 	if m, err := jsonrpc.DecodeMessage(data); err == nil {
@@ -30,9 +30,6 @@ func (w *wire) failed(req *http.Request, msg *jsonrpc.Request, resp *http.Respon
 	}
 	verdict := statusError(resp, data)
 	x.decide(verdict)
-	if msg.Method == methodDiscover && saysNothing(resp.StatusCode) {
-		w.inconclusive(w.scrub.err(verdict))
-	}
 	return nil, w.scrub.err(verdict)
 }
 
@@ -56,31 +53,4 @@ func statusError(resp *http.Response, body []byte) error {
 		refused.Hint = "check the path of the URL; many servers speak MCP at /mcp"
 	}
 	return refused
-}
-
-// saysNothing reports the statuses that say nothing about which era a server
-// speaks: to fall back to initialize after one would connect to the wrong era
-// whenever a server is busy.
-func saysNothing(status int) bool {
-	switch status {
-	case http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusBadGateway,
-		http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return true
-	}
-	return false
-}
-
-// inconclusive keeps the SDK from falling back to initialize.
-func (w *wire) inconclusive(why error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.probe == nil {
-		w.probe = why
-	}
-}
-
-func (w *wire) probed() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.probe
 }

@@ -35,6 +35,24 @@ type StdioOptions struct {
 	// Grace is how long the server may take to end after its input was closed,
 	// and again after SIGTERM; then its process group is killed. 0 is 2 s.
 	Grace time.Duration
+	// ProbeTimeout is how long the server may be silent about server/discover
+	// before it is taken for one of the earlier era, started again and met with
+	// initialize. That is remembered for later connections of this provider
+	// until the server's name or version changes. 0 is 5 s.
+	ProbeTimeout time.Duration
+	// ConnectTimeout bounds Connect as a whole; 0 is 30 s.
+	ConnectTimeout time.Duration
+	// Timeout is how long any call or read may take, whatever it reports; 0 is
+	// without limit. Running into it or into IdleTimeout is [fault.Timeout] and
+	// [fault.OutcomeUnknown]; the server is told that nobody waits any more.
+	Timeout time.Duration
+	// IdleTimeout is how long a call or read may go on without an answer or a
+	// report about its progress; 0 is without limit.
+	IdleTimeout time.Duration
+}
+
+func (o *StdioOptions) limits() limits {
+	return limits{connect: o.ConnectTimeout, call: o.Timeout, idle: o.IdleTimeout}
 }
 
 // Command returns the provider of an MCP server that runs as a child process
@@ -51,7 +69,7 @@ func Command(name string, args ...string) provider.Provider {
 // sends SIGTERM and waits, then kills the group; a server that had to be
 // killed makes Release return an error with [fault.Closed].
 func Stdio(command []string, opts *StdioOptions) provider.Provider {
-	p := &stdio{command: slices.Clone(command)}
+	p := &stdio{command: slices.Clone(command), owner: newOwner(), habits: &habits{}}
 	if opts != nil {
 		p.opts = *opts
 		p.opts.Env = slices.Clone(opts.Env)
@@ -63,6 +81,8 @@ func Stdio(command []string, opts *StdioOptions) provider.Provider {
 type stdio struct {
 	command []string
 	opts    StdioOptions
+	owner   string // marks the processes of this value
+	habits  *habits
 }
 
 // Check implements provider.Checker.
@@ -83,9 +103,10 @@ func (p *stdio) Check() error {
 				"put the name alone into Inherit, and values into Env"))
 		}
 	}
-	if p.opts.MaxLine < 0 || p.opts.Grace < 0 {
-		errs = append(errs, invalid("MaxLine and Grace cannot be negative", "leave them 0 for the defaults"))
+	if p.opts.MaxLine < 0 || p.opts.Grace < 0 || p.opts.ProbeTimeout < 0 {
+		errs = append(errs, invalid("MaxLine, Grace and ProbeTimeout cannot be negative", "leave them 0 for the defaults"))
 	}
+	errs = append(errs, p.opts.limits().check())
 	return errors.Join(errs...)
 }
 
@@ -116,7 +137,8 @@ func (p *stdio) Equal(other provider.Provider) bool {
 	o, ok := other.(*stdio)
 	return ok && slices.Equal(p.command, o.command) && p.opts.Dir == o.opts.Dir &&
 		slices.Equal(p.opts.Env, o.opts.Env) && slices.Equal(p.opts.Inherit, o.opts.Inherit) &&
-		p.opts.MaxLine == o.opts.MaxLine && p.opts.Grace == o.opts.Grace
+		p.opts.MaxLine == o.opts.MaxLine && p.opts.Grace == o.opts.Grace &&
+		p.opts.ProbeTimeout == o.opts.ProbeTimeout && p.opts.limits() == o.opts.limits()
 }
 
 // Connect implements provider.Provider.
@@ -124,12 +146,18 @@ func (p *stdio) Connect(ctx context.Context, opts *provider.ConnectOptions) ([]p
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	opts = opts.Normal()
-	c, lines, err := p.dial(ctx, opts, "")
-	if err != nil && lines != nil && lines.quitOnDiscover() && ctx.Err() == nil {
-		// It may be a server that ends on any method but initialize.
-		opts.Logger.Debug("mcp server ended on server/discover, starting it again with initialize")
-		c, _, err = p.dial(ctx, opts, versionLegacy)
+	ctx, cancel := p.opts.limits().connecting(ctx)
+	defer cancel()
+	if c, err := p.connectMute(ctx, opts.Normal()); c != nil || err != nil {
+		return one(c), err
+	}
+	c, err := p.dial(ctx, opts.Normal(), true)
+	var mute *muteError
+	if errors.As(err, &mute) && ctx.Err() == nil {
+		opts.Normal().Logger.Debug("starting the mcp server again with initialize", "connection", opts.Normal().Name, "why", mute)
+		if c, err = p.dial(ctx, opts.Normal(), false); err == nil {
+			p.habits.remember(c.server())
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -137,11 +165,32 @@ func (p *stdio) Connect(ctx context.Context, opts *provider.ConnectOptions) ([]p
 	return one(c), nil
 }
 
-// dial starts the server and connects to it. On failure nothing is left but
-// the dead lines, for a look at what happened.
-func (p *stdio) dial(ctx context.Context, opts *provider.ConnectOptions, version string) (*conn, *lineConn, error) {
+// connectMute connects to a server that is known not to stand a probe. Without
+// one, or if it was replaced since, it returns nothing.
+func (p *stdio) connectMute(ctx context.Context, opts *provider.ConnectOptions) (*conn, error) {
+	known, ok := p.habits.mute()
+	if !ok {
+		return nil, nil
+	}
+	c, err := p.dial(ctx, opts, false)
+	if err == nil && c.server() == known {
+		return c, nil
+	}
+	if ctx.Err() != nil {
+		return nil, err
+	}
+	p.habits.remember("") // it is another one now, which may know server/discover
+	if err == nil {
+		c.Release(ctx) // what it says no longer matters
+	}
+	return nil, nil
+}
+
+// dial starts the server and connects to it, after a probe if wanted. On
+// failure nothing is left.
+func (p *stdio) dial(ctx context.Context, opts *provider.ConnectOptions, probe bool) (*conn, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, nil, fault.New(fault.Unavailable, "cannot connect: %w", err)
+		return nil, fault.New(fault.Unavailable, "cannot connect: %w", err)
 	}
 	log := opts.Logger.With(slog.String("connection", opts.Name))
 	scrub := &scrubber{redact: opts.Redact}
@@ -151,26 +200,38 @@ func (p *stdio) dial(ctx context.Context, opts *provider.ConnectOptions, version
 	}
 	cmd := exec.Command(p.command[0], p.command[1:]...)
 	cmd.Dir = p.opts.Dir
-	cmd.Env = environment(hostEnv(), p.opts.Inherit, p.opts.Env)
+	cmd.Env = append(environment(hostEnv(), p.opts.Inherit, p.opts.Env), envOwner+"="+p.owner)
 	proc, err := startProcess(cmd, scrub.text, log)
 	if err != nil {
-		return nil, nil, fault.New(fault.Unavailable, "cannot start the server: %w", scrub.err(err)).
+		return nil, fault.New(fault.Unavailable, "cannot start the server: %w", scrub.err(err)).
 			WithHint("check that the program is installed and in PATH")
 	}
 	opts.Track(proc.track())
-	tap := newTap()
-	lines := newLineConn(proc, tap, orDefault(p.opts.MaxLine, defaultMaxLine), log)
-	d := &dialing{
-		transport: lines, link: lines, tap: tap, scrub: scrub, log: log, version: version,
-		reachedBy: append([]string{"stdio"}, p.command...), notes: lines.note, refresh: newSignal(),
-	}
-	c, err := d.open(ctx)
+	lines := newLineConn(proc, newTap(), orDefault(p.opts.MaxLine, defaultMaxLine), log)
+	c, err := p.open(ctx, lines, scrub, probe)
 	if err != nil {
 		lines.Close() // a killed server is no news beside err
-		return nil, lines, err
+		return nil, err
 	}
 	lines.settle(orDefault(p.opts.Grace, defaultGrace))
-	return c, lines, nil
+	return c, nil
+}
+
+// open brings a session up with a server that was just started.
+func (p *stdio) open(ctx context.Context, lines *lineConn, scrub *scrubber, probe bool) (*conn, error) {
+	d := &dialing{
+		transport: lines, link: lines, tap: lines.tap, scrub: scrub, log: lines.log, version: versionLegacy,
+		reachedBy: append([]string{"stdio"}, p.command...), notes: lines.note, refresh: newSignal(),
+		limits: p.opts.limits(),
+	}
+	if probe {
+		open, err := lines.probe(ctx, orDefault(p.opts.ProbeTimeout, defaultProbeTimeout))
+		if err != nil {
+			return nil, d.failed(ctx, err)
+		}
+		lines.discovered, d.version = open, open.version
+	}
+	return d.open(ctx)
 }
 
 func orDefault[T int | time.Duration](v, otherwise T) T {

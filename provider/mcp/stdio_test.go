@@ -280,6 +280,9 @@ func TestEnvironmentIsDeclared(t *testing.T) { // B170
 	if _, ok := got["FOO_API_KEY"]; ok {
 		t.Error("the server got a variable that nobody declared")
 	}
+	if owner, pid, _ := strings.Cut(got["BRIDLE_OWNER"], ":"); len(owner) < 16 || pid != strconv.Itoa(os.Getpid()) {
+		t.Errorf("got the owner %q, want random text and the pid of this process", got["BRIDLE_OWNER"])
+	}
 	if got["WANTED"] != "yes" || got["TOKEN"] != "declared-secret" || got["PATH"] != os.Getenv("PATH") {
 		t.Errorf("got %v, want the declared, inherited and base variables", got)
 	}

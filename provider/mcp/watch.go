@@ -74,7 +74,7 @@ func (c *conn) refetch() bool {
 	if err != nil {
 		return false
 	}
-	defer finish()
+	defer finish(nil)
 	fresh, err := c.discover(ctx)
 	if err != nil {
 		c.log.Warn("cannot fetch the mcp server's lists again, keeping the old ones", "error", err)

@@ -17,8 +17,13 @@ const (
 	versionLegacy = "2025-11-25"
 	versionModern = "2026-07-28"
 
+	// envOwner marks the processes that a provider starts, so that ones that
+	// outlived their host can be found: random text, a colon, the host's pid.
+	envOwner = "BRIDLE_OWNER"
+
 	methodDiscover   = "server/discover"
 	methodInitialize = "initialize"
+	methodPing       = "ping"
 	methodListen     = "subscriptions/listen"
 	methodCancelled  = "notifications/cancelled"
 	methodProgress   = "notifications/progress"
@@ -26,6 +31,7 @@ const (
 	headerSession = "Mcp-Session-Id"
 	headerVersion = "Mcp-Protocol-Version"
 	headerName    = "Mcp-Name"
+	headerMethod  = "Mcp-Method"
 	headerLastID  = "Last-Event-ID"
 
 	clientName    = "bridle"
