@@ -40,8 +40,8 @@ type conn struct {
 	manifest atomic.Pointer[provider.Manifest]
 	identity atomic.Pointer[provider.Identity]
 	watchers *watchers
-	refresh  *signal       // asks for the lists to be fetched again
-	notes    func() string // a remark of the link for the manifest
+	refresh  *signal         // asks for the lists to be fetched again
+	notes    func() []string // remarks of the link for the manifest
 
 	done    chan struct{} // closed when the connection can no longer be used
 	gone    chan struct{} // closed when nothing of it is left

@@ -18,10 +18,10 @@ type dialing struct {
 	tap       *tap
 	scrub     *scrubber
 	log       *slog.Logger
-	version   string        // protocol version to open with
-	reachedBy []string      // what the identity is made of
-	notes     func() string // a remark of the link for the manifest
-	refresh   *signal       // raised when the lists changed
+	version   string          // protocol version to open with
+	reachedBy []string        // what the identity is made of
+	notes     func() []string // remarks of the link for the manifest
+	refresh   *signal         // raised when the lists changed
 	limits    limits
 }
 

@@ -80,8 +80,10 @@ func (c *conn) discover(ctx context.Context) (*provider.Manifest, error) {
 			return nil, err
 		}
 	}
-	if text := c.notes(); text != "" {
-		d.note("%s", text)
+	for _, text := range c.notes() {
+		if text != "" {
+			d.note("%s", text)
+		}
 	}
 	return &d.Manifest, nil
 }

@@ -47,6 +47,8 @@ type lineConn struct {
 	closeErr  error
 
 	discovered opening // set before the SDK comes in
+	missed     func()  // announcements may have been missed; set as discovered
+	listening  *listening
 
 	mu      sync.Mutex
 	skipped int           // lines that were no messages
@@ -67,9 +69,11 @@ func newLineConn(proc *process, tap *tap, maxLine int, log *slog.Logger) *lineCo
 		proc: proc, tap: tap, log: log, maxLine: maxLine, grace: abandonGrace,
 		in: make(chan jsonrpc.Message), out: make(chan *outgoing),
 		closed: make(chan struct{}), ended: make(chan struct{}),
+		missed: func() {}, listening: newListening(),
 	}
 	c.workers.Go(c.readLines)
 	c.workers.Go(c.writeLines)
+	c.workers.Go(c.keepListening)
 	return c
 }
 
@@ -100,6 +104,9 @@ func (c *lineConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
 		if req.Method == methodDiscover && c.discovered.discovered != nil {
 			return c.hand(ctx, c.discovered.discoverReply(req.ID))
+		}
+		if req.Method == methodListen {
+			c.listening.begin(req)
 		}
 		o.ex = exchangeFrom(ctx)
 		c.tap.bind(o.ex, req.ID)
@@ -195,6 +202,13 @@ func (c *lineConn) deliver(line []byte) {
 	}
 	for _, msg := range messages {
 		c.tap.see(msg)
+		end, missed := c.listening.heard(msg)
+		if missed {
+			c.missed()
+		}
+		if end {
+			continue
+		}
 		select {
 		case c.in <- msg:
 		case <-c.closed:
@@ -245,8 +259,12 @@ func (c *lineConn) skip(line []byte) {
 	}
 }
 
-// note describes the skipped lines for the manifest, "" without any.
-func (c *lineConn) note() string {
+// remarks describe skipped lines and missing announcements for the manifest.
+func (c *lineConn) remarks() []string {
+	return []string{c.skippedNote(), c.listening.note()}
+}
+
+func (c *lineConn) skippedNote() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.skipped == 0 {

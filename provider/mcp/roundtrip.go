@@ -43,7 +43,8 @@ type wire struct {
 	opening *latch                          // released once announcements can arrive
 	losing  chan error                      // the reason the peer is gone; capacity 1
 
-	discovered opening // set before the SDK comes in
+	discovered opening      // set before the SDK comes in
+	listening  subscription // what the server was asked to announce
 
 	mu      sync.Mutex
 	closing bool  // no more streams
@@ -101,6 +102,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	call, ok := msg.(*jsonrpc.Request)
 	switch {
 	case ok && call.IsCall() && call.Method == methodListen:
+		w.listening.ask(call.Params)
 		return w.standing(req), nil
 	case ok && call.IsCall():
 		return w.call(req, call)

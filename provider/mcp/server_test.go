@@ -63,6 +63,8 @@ func serve(mode string) {
 		runQuitter()
 	case "host":
 		runHost()
+	case "announcer":
+		runAnnouncer(os.Args[2], os.Args[3])
 	case "mute": // says nothing to anything before initialize
 		runMute()
 	case "blabber":

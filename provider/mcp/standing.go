@@ -193,8 +193,12 @@ func (w *wire) copyEvents(resp *http.Response, out io.Writer, at *position) {
 			at.pause = min(time.Duration(ms)*time.Millisecond, standingPauseMax)
 		}
 		msg, _ := w.observe(e)
-		if _, ok := msg.(*jsonrpc.Request); !ok {
+		req, ok := msg.(*jsonrpc.Request)
+		if !ok {
 			continue // nothing, or the stream's own end: it is opened again
+		}
+		if req.Method == methodAcknowledged && w.listening.acknowledged(req.Params) {
+			w.missed()
 		}
 		if (sseEvent{data: e.data}).write(out) != nil {
 			return

@@ -221,9 +221,10 @@ func (p *stdio) dial(ctx context.Context, opts *provider.ConnectOptions, probe b
 func (p *stdio) open(ctx context.Context, lines *lineConn, scrub *scrubber, probe bool) (*conn, error) {
 	d := &dialing{
 		transport: lines, link: lines, tap: lines.tap, scrub: scrub, log: lines.log, version: versionLegacy,
-		reachedBy: append([]string{"stdio"}, p.command...), notes: lines.note, refresh: newSignal(),
+		reachedBy: append([]string{"stdio"}, p.command...), notes: lines.remarks, refresh: newSignal(),
 		limits: p.opts.limits(),
 	}
+	lines.missed = d.refresh.raise
 	if probe {
 		open, err := lines.probe(ctx, orDefault(p.opts.ProbeTimeout, defaultProbeTimeout))
 		if err != nil {

@@ -21,12 +21,13 @@ const (
 	// outlived their host can be found: random text, a colon, the host's pid.
 	envOwner = "BRIDLE_OWNER"
 
-	methodDiscover   = "server/discover"
-	methodInitialize = "initialize"
-	methodPing       = "ping"
-	methodListen     = "subscriptions/listen"
-	methodCancelled  = "notifications/cancelled"
-	methodProgress   = "notifications/progress"
+	methodDiscover     = "server/discover"
+	methodInitialize   = "initialize"
+	methodPing         = "ping"
+	methodListen       = "subscriptions/listen"
+	methodAcknowledged = "notifications/subscriptions/acknowledged"
+	methodCancelled    = "notifications/cancelled"
+	methodProgress     = "notifications/progress"
 
 	headerSession = "Mcp-Session-Id"
 	headerVersion = "Mcp-Protocol-Version"
