@@ -15,17 +15,7 @@ import (
 
 // Call implements provider.Conn with tools/call.
 func (c *conn) Call(ctx context.Context, req *provider.CallRequest) (*provider.CallResult, error) {
-	params := &sdk.CallToolParams{
-		Meta:      callMeta(req),
-		Name:      req.Op,
-		Arguments: arguments(req.Args),
-	}
-	raw, err := c.exchange(ctx, req.Progress, func(ctx context.Context, token string) (any, error) {
-		if req.Progress != nil || c.limits.idle > 0 {
-			params.SetProgressToken(token)
-		}
-		return c.session.CallTool(ctx, params)
-	})
+	raw, err := rounds(ctx, func(ctx context.Context, in input) (json.RawMessage, error) { return c.callOnce(ctx, req, in) })
 	if err != nil {
 		return nil, err
 	}
@@ -35,6 +25,23 @@ func (c *conn) Call(ctx context.Context, req *provider.CallRequest) (*provider.C
 	}
 	c.reported(result.Identity)
 	return result, nil
+}
+
+// callOnce sends one tools/call.
+func (c *conn) callOnce(ctx context.Context, req *provider.CallRequest, in input) (json.RawMessage, error) {
+	params := &sdk.CallToolParams{
+		Meta:           callMeta(req),
+		Name:           req.Op,
+		Arguments:      arguments(req.Args),
+		InputResponses: in.responses,
+		RequestState:   in.state,
+	}
+	return c.exchange(ctx, req.Progress, func(ctx context.Context, token string) (any, error) {
+		if req.Progress != nil || c.limits.idle > 0 {
+			params.SetProgressToken(token)
+		}
+		return c.session.CallTool(ctx, params)
+	})
 }
 
 // arguments returns the JSON object to send: MCP wants one even if an
@@ -182,8 +189,9 @@ func (c *conn) Read(ctx context.Context, req *provider.ReadRequest) (*provider.R
 	if err != nil {
 		return nil, err
 	}
-	raw, err := c.exchange(ctx, nil, func(ctx context.Context, _ string) (any, error) {
-		return c.session.ReadResource(ctx, &sdk.ReadResourceParams{Meta: traceMeta(req.Trace), URI: uri})
+	raw, err := rounds(ctx, func(ctx context.Context, in input) (json.RawMessage, error) {
+		params := &sdk.ReadResourceParams{Meta: traceMeta(req.Trace), URI: uri, InputResponses: in.responses, RequestState: in.state}
+		return c.exchange(ctx, nil, func(ctx context.Context, _ string) (any, error) { return c.session.ReadResource(ctx, params) })
 	})
 	if err != nil {
 		return nil, err

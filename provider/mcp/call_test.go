@@ -167,7 +167,9 @@ func TestOddAnswersToCalls(t *testing.T) {
 	}{
 		{"task is no success", `{"resultType":"task","taskId":"t1","status":"working"}`, fault.OutcomeUnknown, ""},
 		{"unknown type is no success", `{"resultType":"later"}`, fault.OutcomeUnknown, ""},
-		{"input required", `{"resultType":"input_required","requestState":"x"}`, fault.OpFailed, "input_required"},
+		{"input required without end", `{"resultType":"input_required","requestState":"x"}`, fault.OpFailed, "input_required"},
+		{"input required for nothing", `{"resultType":"input_required"}`, fault.OutcomeUnknown, ""},
+		{"sampling required", `{"resultType":"input_required","inputRequests":{"s":{"method":"sampling/createMessage","params":{}}}}`, fault.OpFailed, "input_required"},
 		{"complete", `{"resultType":"complete","content":[]}`, "", ""},
 		{"no object", `"text"`, fault.OutcomeUnknown, ""},
 		{"unknown content type", `{"content":[{"type":"hologram","text":"x"}]}`, "", ""},

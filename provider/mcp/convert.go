@@ -103,8 +103,6 @@ func checkType(resultType string) error {
 	switch resultType {
 	case "", resultComplete:
 		return nil
-	case resultInput:
-		return provider.Refused(resultInput, "the server asks for input, which this client does not offer")
 	case resultTask:
 		return provider.Unknown(fault.New(fault.ResultInvalid,
 			"the server went on with the call as a task, which this client does not offer"))

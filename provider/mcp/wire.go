@@ -27,6 +27,8 @@ const (
 	methodListen       = "subscriptions/listen"
 	methodAcknowledged = "notifications/subscriptions/acknowledged"
 	methodCancelled    = "notifications/cancelled"
+	methodElicit       = "elicitation/create"
+	methodRoots        = "roots/list"
 	methodProgress     = "notifications/progress"
 
 	headerSession = "Mcp-Session-Id"
