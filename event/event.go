@@ -11,16 +11,16 @@
 // Every event has ID, Time and Type. Inside a run it has Thread and Execution,
 // inside a step Step.
 //
-//	turn_started, turn_completed, turn_aborted   Text (answer or reason), Duration, Err
+//	turn_started, turn_completed, turn_aborted   Text (answer or reason), Duration, Err, Usage
 //	message_accepted, message_injected           Text, Data["message"]
 //	step_started, step_completed, step_replayed  Source (the step's kind), Duration, Err
-//	model_started, model_completed               Round, Duration, Err, Data["usage"]
+//	model_started, model_completed               Round, Duration, Err, Usage
 //	model_stalled                                Round, Duration (the silence)
 //	text_delta, reasoning_delta                  Round, Text
 //	item_appended                                Item
-//	call_started, call_completed                 Connection, Op, Source, Gate, Duration, Err, Data["call"], ["key"]
+//	call_started, call_completed                 Connection, Op, Source, CallID, Key, Gate, Duration, Err
 //	call_progress                                Connection, Op, Text, Data["done"], ["total"]
-//	tool_started, tool_completed                 Op (the tool), Source, Gate, Duration, Err, Data["call"]
+//	tool_started, tool_completed                 Op (the tool), Source, CallID, Key, Gate, Duration, Err
 //	wait_started, wait_completed                 Connection, Op (the event), Duration, Err
 //	connection_ready                             Connection, Data["operations"], ["identity"]
 //	connection_unavailable                       Connection, Err, Duration (until the next attempt)
@@ -92,22 +92,25 @@ const (
 // ID orders events of one harness: compare as text.
 type ID string
 
-// Event is something that happened. Receivers must not change what Item and
-// Data point to: readers share it.
+// Event is something that happened. Receivers must not change what Item, Usage
+// and Data point to: readers share it.
 type Event struct {
 	ID         ID
 	Time       time.Time
 	Type       Type
 	Thread     provider.ThreadID
 	Execution  provider.ExecutionID
-	Step       string // path of the step
-	Connection string // name of the connection
-	Op         string // operation, read, event or tool
-	Source     string // who asked: "model", "step"; or a step's kind
-	Gate       string // which gate refused
-	Round      int    // of a model step, from 1
+	Step       string       // path of the step
+	Connection string       // name of the connection
+	Op         string       // operation, read, event or tool
+	Source     string       // who asked: "model", "step"; or a step's kind
+	CallID     string       // the model's id of a call, made unique in the execution
+	Key        provider.Key // the idempotency key of a call
+	Gate       string       // which gate refused
+	Round      int          // of a model step, from 1
 	Text       string
 	Item       *model.Item
+	Usage      *model.Usage // tokens of a model round, or of a whole turn
 	Duration   time.Duration
 	Err        error
 	Data       map[string]any

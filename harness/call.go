@@ -78,7 +78,7 @@ func (x *execution) call(ctx context.Context, sup *supervisor, c gates.Call) *ga
 		Step: c.Step, Connection: string(c.Connection), Op: c.Op, Source: string(c.Source)})
 	began := x.h.clock()
 	ev := event.Event{Type: event.CallStarted, Step: c.Step, Connection: string(c.Connection), Op: c.Op,
-		Source: string(c.Source), Data: map[string]any{"call": c.CallID, "key": string(c.Key)}}
+		Source: string(c.Source), CallID: c.CallID, Key: c.Key}
 	x.emit(ev)
 
 	out := x.send(ctx, sup, c, ev)
@@ -103,7 +103,7 @@ func (x *execution) send(ctx context.Context, sup *supervisor, c gates.Call, ev 
 		req.Send = l.conn.Call
 		req.Progress = func(p provider.Progress) {
 			ev.Type, ev.Text = event.CallProgress, p.Message
-			ev.Data = map[string]any{"call": c.CallID, "done": p.Done, "total": p.Total}
+			ev.Data = map[string]any{"done": p.Done, "total": p.Total}
 			x.emit(ev)
 		}
 	}
@@ -143,7 +143,7 @@ func (r *runtime) tool(ctx context.Context, path steps.Path, t *steps.FuncTool, 
 		Step: c.Step, Op: t.Name(), Source: string(c.Source)})
 	began := x.h.clock()
 	ev := event.Event{Type: event.ToolStarted, Step: c.Step, Op: t.Name(), Source: string(c.Source),
-		Data: map[string]any{"call": c.CallID, "key": string(c.Key)}}
+		CallID: c.CallID, Key: c.Key}
 	x.emit(ev)
 	out := x.h.chain.Tool(ctx, &gates.ToolRequest{Call: c, Args: x.h.schema(t),
 		Invoke: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {

@@ -28,7 +28,7 @@ type hub struct {
 
 func newHub(size int) *hub { return &hub{ring: make([]event.Event, size)} }
 
-// publish stamps and keeps an event. Events after close are lost: nobody can
+// publish keeps an event with the time it happened. Events after close are lost: nobody can
 // act on them any more.
 func (b *hub) publish(ev event.Event) {
 	b.mu.Lock()
@@ -39,7 +39,6 @@ func (b *hub) publish(ev event.Event) {
 	if ev.Time.IsZero() {
 		ev.Time = time.Now()
 	}
-	ev.ID = eventID(b.next)
 	b.ring[b.next%uint64(len(b.ring))] = ev
 	b.next++
 	b.signal()
@@ -99,7 +98,9 @@ func (b *hub) pull(seq uint64) (ev event.Event, at uint64, missed uint64, wait <
 		missed, seq = oldest-seq, oldest
 	}
 	if seq < b.next {
-		return b.ring[seq%uint64(len(b.ring))], seq, missed, nil
+		ev = b.ring[seq%uint64(len(b.ring))]
+		ev.ID = eventID(seq) // made here, since most events are read by nobody
+		return ev, seq, missed, nil
 	}
 	if b.closed {
 		return event.Event{}, seq, missed, nil

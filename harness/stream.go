@@ -93,7 +93,7 @@ func (d *dialogue) stream(ctx context.Context) (reply *model.Reply, err error) {
 		ev.Type, ev.Duration, ev.Err = event.ModelCompleted, x.h.since(began), err
 		if reply != nil {
 			x.spend(reply.Usage)
-			ev.Data = map[string]any{"usage": reply.Usage}
+			ev.Usage = &reply.Usage
 		}
 		x.emit(ev)
 	}()

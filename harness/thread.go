@@ -252,7 +252,7 @@ func exited() error {
 func (t *thread) settle(ctx context.Context, x *execution, tn *turn, resp *Response, err error) {
 	ev := event.Event{Type: event.TurnCompleted, Err: err, Duration: t.h.since(x.started)}
 	if err == nil {
-		ev.Text, ev.Data = resp.Text, map[string]any{"usage": resp.Usage}
+		ev.Text, ev.Usage = resp.Text, &resp.Usage
 	} else {
 		ev.Type, ev.Text = event.TurnAborted, reason(context.Cause(ctx))
 	}
