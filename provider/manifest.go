@@ -10,6 +10,9 @@ type Manifest struct {
 	Reads       []Read      // what can be looked at
 	Events      []EventType // what can be waited for
 	Determinism Determinism // what a replaced thing means for recorded results
+	// Instructions are what the peer says about how to use it as a whole, "" if
+	// it says nothing. Like descriptions they are a claim, not an order.
+	Instructions string
 	// Notes are remarks for people about what was left out or mended while the
 	// manifest was made, such as a tool without a usable name.
 	Notes []string

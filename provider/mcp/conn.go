@@ -23,6 +23,8 @@ type link interface {
 	// ready returns once announcements of changed lists can arrive, or shortly
 	// after if they cannot; lists fetched then miss no change.
 	ready(context.Context)
+	// mirrors reports whether arguments can be mirrored into headers.
+	mirrors() bool
 	// finish ends the session and the link, within a few seconds whatever the
 	// peer does. It runs once.
 	finish(*sdk.ClientSession) error

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -24,6 +25,13 @@ const (
 	maxNotes = 50
 	// maxName bounds the name of a tool; MCP allows 128 characters.
 	maxName = 512
+	// maxTools bounds the tools of one server, and likewise its resources. No
+	// model could choose among so many.
+	maxTools = 10_000
+	// maxSchema bounds one schema in bytes.
+	maxSchema = 1 << 20
+	// maxDescription bounds one description, and the instructions, in bytes.
+	maxDescription = 64 << 10
 )
 
 // tool is a Tool as the server wrote it.
@@ -53,7 +61,10 @@ type resource struct {
 }
 
 // draft is a manifest in the making.
-type draft struct{ provider.Manifest }
+type draft struct {
+	provider.Manifest
+	headers bool // arguments may have to be sent as headers too
+}
 
 // note adds a remark for people.
 func (d *draft) note(format string, args ...any) {
@@ -64,8 +75,10 @@ func (d *draft) note(format string, args ...any) {
 
 // discover fetches the lists that the server's capabilities name.
 func (c *conn) discover(ctx context.Context) (*provider.Manifest, error) {
-	d := &draft{}
-	caps := c.session.InitializeResult().Capabilities
+	opened := c.session.InitializeResult()
+	d := &draft{headers: c.link.mirrors() && opened.ProtocolVersion >= versionModern}
+	d.Instructions = d.text("instructions", opened.Instructions)
+	caps := opened.Capabilities
 	if caps == nil {
 		caps = &sdk.ServerCapabilities{}
 	}
@@ -111,6 +124,14 @@ func (c *conn) tools(ctx context.Context, d *draft) error {
 			continue
 		}
 		seen[t.Name] = true
+		if why := paramHeaders(t.InputSchema); d.headers && why != "" {
+			d.note("the tool %s was left out: %s", fault.Quote(t.Name), why)
+			continue
+		}
+		if len(d.Operations) == maxTools {
+			d.note("the server has more than %d tools; the rest is missing", maxTools)
+			break
+		}
 		d.Operations = append(d.Operations, d.operation(t))
 	}
 	return nil
@@ -143,6 +164,9 @@ func (c *conn) resources(ctx context.Context, d *draft) error {
 			continue
 		}
 		d.addRead(r, seen)
+	}
+	if len(seen) > maxTools {
+		d.note("the server has more than %d resources; the rest is missing", maxTools)
 	}
 	return nil
 }
@@ -217,10 +241,22 @@ func unusable(name string) string {
 		return "is empty"
 	case len(name) > maxName:
 		return fmt.Sprintf("is longer than %d bytes", maxName)
-	case strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }):
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }):
 		return "holds control characters"
+	case strings.ContainsFunc(name, func(r rune) bool { return unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) }):
+		return "holds characters that nobody can see"
 	}
 	return ""
+}
+
+// text makes what a server says about itself fit to be shown: no control
+// sequences, bounded.
+func (d *draft) text(of, t string) string {
+	if len(t) > maxDescription {
+		d.note("the text of %s is cut after %d bytes", of, maxDescription)
+		t = t[:maxDescription]
+	}
+	return clean(t)
 }
 
 func (d *draft) operation(t tool) provider.Operation {
@@ -228,16 +264,17 @@ func (d *draft) operation(t tool) provider.Operation {
 		d.note("the name of the tool %s is not one that MCP allows", fault.Quote(t.Name))
 	}
 	op := provider.Operation{
-		Name: t.Name, Title: t.Title, Description: t.Description,
-		Args:   d.schema(t.Name, "inputSchema", t.InputSchema),
-		Result: d.schema(t.Name, "outputSchema", t.OutputSchema),
+		Name: t.Name, Title: d.text("the tool "+fault.Quote(t.Name), t.Title),
+		Description: d.text("the tool "+fault.Quote(t.Name), t.Description),
+		Args:        d.schema(t.Name, "inputSchema", t.InputSchema),
+		Result:      d.schema(t.Name, "outputSchema", t.OutputSchema),
 		Hints: provider.Hints{
 			ReadOnly: t.Annotations.ReadOnly, Destructive: t.Annotations.Destructive,
 			Idempotent: t.Annotations.Idempotent, OpenWorld: t.Annotations.OpenWorld,
 		},
 	}
 	if op.Title == "" {
-		op.Title = t.Annotations.Title
+		op.Title = d.text("the tool "+fault.Quote(t.Name), t.Annotations.Title)
 	}
 	return op
 }
@@ -249,6 +286,9 @@ func (d *draft) schema(tool, field string, raw json.RawMessage) json.RawMessage 
 		return nil
 	case raw[0] != '{':
 		d.note("the %s of the tool %s is no object and was ignored", field, fault.Quote(tool))
+		return nil
+	case len(raw) > maxSchema:
+		d.note("the %s of the tool %s has %d bytes, more than %d, and was ignored", field, fault.Quote(tool), len(raw), maxSchema)
 		return nil
 	}
 	return raw

@@ -40,6 +40,9 @@ func (w *wire) forgotten() bool {
 // lost implements link.
 func (w *wire) lost() <-chan error { return w.losing }
 
+// mirrors implements link.
+func (w *wire) mirrors() bool { return true }
+
 // reason implements link.
 func (w *wire) reason() error {
 	w.mu.Lock()

@@ -19,21 +19,7 @@ import (
 // given, a reply that is not MCP and a cut connection fail the connection, as
 // initialize would open the wrong era whenever a server is busy.
 func (w *wire) ask(ctx context.Context) (opening, error) {
-	version := versionModern
-	for {
-		answer, err := w.askOnce(ctx, version)
-		if err != nil {
-			return opening{}, err
-		}
-		if answer == nil {
-			return legacy(), nil
-		}
-		open, err := judge(answer, version)
-		if !errors.Is(err, errAskAgain) || open.version == version {
-			return open, err
-		}
-		version = open.version
-	}
+	return probing(func(version string) (*jsonrpc.Response, error) { return w.askOnce(ctx, version) })
 }
 
 // askOnce sends one server/discover. No response means that the server turned

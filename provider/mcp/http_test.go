@@ -411,3 +411,16 @@ func TestFailingAnnouncementStreamHurtsNobody(t *testing.T) {
 		})
 	}
 }
+
+// replies answers each method with its result.
+func replies(results map[string]string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		m, id := method(r)
+		w.Header().Set("Content-Type", "application/json")
+		if result, ok := results[m]; ok {
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
+			return
+		}
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`, id)
+	}
+}

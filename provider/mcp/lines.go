@@ -378,6 +378,9 @@ func (c *lineConn) lost() <-chan error { return nil }
 // ready implements link: announcements share the only stream.
 func (c *lineConn) ready(context.Context) {}
 
+// mirrors implements link.
+func (c *lineConn) mirrors() bool { return false }
+
 // reason implements link.
 func (c *lineConn) reason() error {
 	select {

@@ -48,6 +48,29 @@ func probeRequest(version string) *jsonrpc.Request {
 	return &jsonrpc.Request{ID: id, Method: methodDiscover, Params: params}
 }
 
+// maxProbes bounds how often a server may refuse the version it asked for.
+const maxProbes = 2
+
+// probing asks a server with ask until it is clear which era it speaks.
+func probing(ask func(version string) (*jsonrpc.Response, error)) (opening, error) {
+	version := versionModern
+	for range maxProbes {
+		answer, err := ask(version)
+		if err != nil {
+			return opening{}, err
+		}
+		if answer == nil {
+			return legacy(), nil
+		}
+		open, err := judge(answer, version)
+		if !errors.Is(err, errAskAgain) {
+			return open, err
+		}
+		version = open.version
+	}
+	return opening{}, fault.New(fault.Unavailable, "the server refuses the version %s although it lists it", version)
+}
+
 // isProbe reports whether a response answers the probe.
 func isProbe(r *jsonrpc.Response) bool { return r.ID.Raw() == any(probeID) }
 
@@ -73,8 +96,6 @@ func judge(r *jsonrpc.Response, asked string) (opening, error) {
 			return opening{}, err
 		case version < versionModern:
 			return opening{version: version}, nil
-		case version == asked:
-			return opening{}, fault.New(fault.Unavailable, "the server refuses the version %s although it lists it", version)
 		}
 		return opening{version: version}, errAskAgain
 	case sdk.CodeHeaderMismatch, sdk.CodeMissingRequiredClientCapabilities:

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/yosida95/uritemplate/v3"
@@ -12,10 +13,9 @@ import (
 // addRead turns a resource into a read named by its URI, or a template into
 // one named by the template, with the template's variables as arguments.
 func (d *draft) addRead(r resource, seen map[string]bool) {
-	read := provider.Read{Name: r.URI, Title: r.Title, Description: r.Description, URI: r.URI, MIMEType: r.MIMEType}
-	if read.Title == "" {
-		read.Title = r.Name
-	}
+	read := provider.Read{Name: r.URI, URI: r.URI, MIMEType: clean(r.MIMEType)}
+	read.Title = d.text("the resource "+fault.Quote(r.URI+r.Template), cmp.Or(r.Title, r.Name))
+	read.Description = d.text("the resource "+fault.Quote(r.URI+r.Template), r.Description)
 	if r.Template != "" {
 		template, err := uritemplate.New(r.Template)
 		if err != nil {
@@ -34,6 +34,9 @@ func (d *draft) addRead(r resource, seen map[string]bool) {
 		return
 	}
 	seen[read.Name] = true
+	if len(d.Reads) == maxTools {
+		return // noted once for all by resources
+	}
 	d.Reads = append(d.Reads, read)
 }
 

@@ -100,24 +100,32 @@ func (e *cleanError) Unwrap() error { return e.cause }
 // maxErrorText bounds what a peer can put into an error.
 const maxErrorText = 32 << 10
 
-// plain makes a peer's text fit for an error: no terminal sequences, no other
-// control characters than line ends and tabs, valid UTF-8, bounded.
+// plain makes a peer's text fit for an error: clean and bounded.
 func plain(t string) string {
 	if len(t) > 2*maxErrorText {
 		t = t[:2*maxErrorText]
 	}
-	t = strings.ToValidUTF8(stripEscapes(t), "�")
-	t = strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && (unicode.IsControl(r) || isBidi(r)) {
-			return -1
-		}
-		return r
-	}, t)
+	t = clean(t)
 	if len(t) <= maxErrorText {
 		return t
 	}
 	return strings.ToValidUTF8(t[:maxErrorText], "") + "… (cut)"
 }
+
+// clean makes a peer's text fit to be shown: no terminal sequences, no other
+// control characters than line ends and tabs, valid UTF-8.
+func clean(t string) string {
+	t = strings.ToValidUTF8(stripEscapes(t), "�")
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || isBidi(r)) {
+			return -1
+		}
+		return r
+	}, t)
+}
+
+// quoteShort quotes a peer's word for a note.
+func quoteShort(t string) string { return fault.Quote(clean(t)) }
 
 // isBidi reports the characters that reorder text for the eye.
 func isBidi(r rune) bool { return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 }

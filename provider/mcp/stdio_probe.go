@@ -29,18 +29,13 @@ var errSilent = errors.New("it is silent")
 func (c *lineConn) probe(ctx context.Context, patience time.Duration) (opening, error) {
 	patient, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
 	defer cancel()
-	version := versionModern
-	for {
+	return probing(func(version string) (*jsonrpc.Response, error) {
 		answer, err := c.ask(patient, probeRequest(version))
 		if err != nil {
-			return opening{}, c.muted(ctx, patient, err)
+			return nil, c.muted(ctx, patient, err)
 		}
-		open, err := judge(answer, version)
-		if !errors.Is(err, errAskAgain) || open.version == version {
-			return open, err
-		}
-		version = open.version
-	}
+		return answer, nil
+	})
 }
 
 // muted says why there was no answer to the probe.
