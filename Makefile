@@ -14,11 +14,13 @@ export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
 
 PEERS := internal/peers
 PEERS_STAMP := $(PEERS)/node_modules/.installed
+SUITES := $(PEERS)/conformance
+SUITES_STAMP := $(SUITES)/node_modules/.installed
 GO_FILES = $$(find . \( -name node_modules -o -name testdata -o -name .git \) -prune -o -name '*.go' -print)
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
 test: setup peers lint ## Everything that must pass before a commit, installing what is missing
@@ -30,8 +32,9 @@ quick: ## Vet and short tests, without the race detector; needs only Go
 	go test -short -shuffle=on -timeout 120s ./...
 
 .PHONY: test-long
-test-long: setup peers ## The long variants of the tests, then each fuzz target for 10 s
+test-long: setup peers ## The long variants of the tests, the MCP conformance suites, then each fuzz target for 10 s
 	BRIDLE_LONG=1 BRIDLE_PEERS=required go test -race -shuffle=on -timeout 30m ./...
+	@$(MAKE) conformance
 	@scripts/fuzz 10s
 
 .PHONY: lint
@@ -72,6 +75,15 @@ $(PEERS_STAMP): $(PEERS)/package.json $(PEERS)/package-lock.json
 	@cd $(PEERS) && npm ci --no-audit --no-fund --ignore-scripts --loglevel=error </dev/null
 	@touch $@
 
+.PHONY: conformance
+conformance: $(SUITES_STAMP) ## Run the MCP project's client scenarios; needs root for a network of its own
+	@scripts/conformance
+
+$(SUITES_STAMP): $(SUITES)/package.json $(SUITES)/package-lock.json
+	@echo 'installing the pinned conformance suites into $(SUITES)'
+	@cd $(SUITES) && npm ci --no-audit --no-fund --ignore-scripts --loglevel=error </dev/null
+	@touch $@
+
 .PHONY: bench
 bench: ## Measure the promised figures; some of them with ONLY=mcp/ or ONLY='*/64'
 	@go run ./bench -json bench/results.json -only '$(ONLY)'
@@ -86,5 +98,5 @@ benchstat:
 
 .PHONY: clean
 clean: ## Remove what was built and installed here
-	rm -rf bin $(PEERS)/node_modules
+	rm -rf bin $(PEERS)/node_modules $(SUITES)/node_modules
 	find . -name '*.test' -not -path './.git/*' -delete
