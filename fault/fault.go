@@ -171,56 +171,65 @@ func (e *Error) At(connection, op string) *Error {
 	return e
 }
 
-// Error describes the failure in one line: operation, connection, cause, code
-// and hint. The text is for people and may change between versions.
+// Error describes the failure in one line: step, operation and connection,
+// cause, findings, code and hint, without repeating what the cause says too.
+// The text is for people and may change between versions.
 func (e *Error) Error() string {
-	var b strings.Builder
-	write := func(s string) {
-		if s == "" {
-			return
-		}
-		if b.Len() > 0 {
-			b.WriteString(": ")
-		}
-		b.WriteString(s)
+	inner, _ := e.Err.(*Error)
+	if inner == nil {
+		inner = &Error{}
 	}
-	if e.Step != "" {
-		write("step " + e.Step)
+	var parts []string
+	if e.Step != "" && e.Step != inner.Step {
+		parts = append(parts, "step "+e.Step)
 	}
-	if e.Op != "" && e.Connection != "" {
-		write(e.Op + " on " + e.Connection)
-	} else {
-		write(e.Op)
-		if e.Connection != "" {
-			write("connection " + e.Connection)
-		}
+	if e.Connection != inner.Connection || e.Op != inner.Op {
+		parts = append(parts, e.place()...)
 	}
 	if e.Err != nil {
-		write(e.Err.Error())
+		parts = append(parts, e.Err.Error())
 	}
+	if len(e.Issues) > 0 {
+		parts = append(parts, e.findings())
+	}
+	text := strings.Join(parts, ": ")
+	if e.Code != inner.Code || e.PeerCode != inner.PeerCode {
+		text += " [" + strings.TrimSpace(string(e.Code)+" "+e.PeerCode) + "]"
+	}
+	if e.Hint != "" && e.Hint != inner.Hint {
+		text += " " + e.Hint
+	}
+	return strings.TrimSpace(text)
+}
+
+// place is the operation and the connection in words.
+func (e *Error) place() []string {
+	switch {
+	case e.Op != "" && e.Connection != "":
+		return []string{e.Op + " on " + e.Connection}
+	case e.Op != "":
+		return []string{e.Op}
+	case e.Connection != "":
+		return []string{"connection " + e.Connection}
+	}
+	return nil
+}
+
+// findings lists the first issues.
+func (e *Error) findings() string {
+	var list []string
 	for i, issue := range e.Issues {
 		if i == maxIssuesShown {
-			write(fmt.Sprintf("and %d more", len(e.Issues)-i))
+			list = append(list, fmt.Sprintf("and %d more", len(e.Issues)-i))
 			break
 		}
 		at := issue.Path
 		if at == "" {
 			at = "(whole value)"
 		}
-		write(at + " " + issue.Message)
+		list = append(list, at+" "+issue.Message)
 	}
-	b.WriteString(" [")
-	b.WriteString(string(e.Code))
-	if e.PeerCode != "" {
-		b.WriteString(" ")
-		b.WriteString(e.PeerCode)
-	}
-	b.WriteString("]")
-	if e.Hint != "" {
-		b.WriteString(" ")
-		b.WriteString(e.Hint)
-	}
-	return strings.TrimSpace(b.String())
+	return strings.Join(list, "; ")
 }
 
 // maxIssuesShown bounds the text of an error; Issues itself holds all.
@@ -241,6 +250,8 @@ func (e *Error) Is(target error) bool {
 		return e.Code == Cancelled
 	case context.DeadlineExceeded:
 		return e.Code == Timeout
+	case NotSent:
+		return e.Code == Unavailable // nothing was sent to what is not there
 	case Cancelled:
 		return errors.Is(e.Err, context.Canceled)
 	case Timeout:
@@ -294,6 +305,24 @@ func Quote(s string) string {
 		return fmt.Sprintf("%q… (%d bytes)", s[:cut], len(s))
 	}
 	return fmt.Sprintf("%q", s)
+}
+
+// Names lists names for an error message: quoted, and only the first ten, so
+// that a server with thousands of tools cannot flood a log. No name is "none".
+func Names(names []string) string {
+	const limit = 10
+	if len(names) == 0 {
+		return "none"
+	}
+	var list []string
+	for _, name := range names[:min(limit, len(names))] {
+		list = append(list, Quote(name))
+	}
+	text := strings.Join(list, ", ")
+	if more := len(names) - limit; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // wire is the JSON form of an Error. Cause holds the nested Error, if there is

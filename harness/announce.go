@@ -17,6 +17,7 @@ func (s *supervisor) ready(links []*link) {
 	s.set(func() {
 		s.announce(s.links, links)
 		s.links, s.state, s.err, s.tried, s.attempts = links, connection.Ready, nil, true, 0
+		s.met = true
 	})
 }
 
@@ -29,13 +30,22 @@ func (s *supervisor) announce(before, links []*link) {
 		for _, note := range catalog.Notes() {
 			s.warn(l.name, note)
 		}
-		for _, pattern := range gates.Unmatched(s.entry.Policy, catalog) {
-			s.warn(l.name, "policy pattern "+fault.Quote(pattern)+" matches no operation and no read")
+		for _, note := range s.remarks(catalog) {
+			s.warn(l.name, note)
 		}
 		if i := slices.IndexFunc(before, func(b *link) bool { return b.name == l.name }); i >= 0 {
 			s.compare(before[i], l)
 		}
 	}
+}
+
+// remarks are what seems wrong with the policy, now that one can tell.
+func (s *supervisor) remarks(c *gates.Catalog) []string {
+	var notes []string
+	for _, pattern := range gates.Unmatched(s.entry.Policy, c) {
+		notes = append(notes, "policy pattern "+fault.Quote(pattern)+" matches no operation and no read")
+	}
+	return notes
 }
 
 func (s *supervisor) warn(name connection.Name, text string) {
@@ -68,7 +78,7 @@ func (s *supervisor) manifestChanged(name connection.Name, c *gates.Catalog) {
 func (s *supervisor) changeOf(l *link, c provider.Change) {
 	switch c {
 	case provider.ManifestChanged:
-		if catalog, changed := l.refresh(); changed {
+		if catalog, changed := l.refresh(); changed && s.announced(l) {
 			s.manifestChanged(l.name, catalog)
 		}
 	case provider.IdentityChanged:
@@ -78,11 +88,15 @@ func (s *supervisor) changeOf(l *link, c provider.Change) {
 
 // seen compares an identity that came with a result against the known one.
 func (s *supervisor) seen(l *link, now provider.Identity) {
-	l.mu.Lock()
-	was := l.identity
-	l.identity = now
-	l.mu.Unlock()
-	if was != now {
+	if was := l.know(now); was != now && s.announced(l) {
 		s.replaced(l.name, was, now)
 	}
+}
+
+// announced reports whether people have heard of the link: what changes before
+// is told along with it.
+func (s *supervisor) announced(l *link) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.links, l)
 }

@@ -79,6 +79,13 @@ func (s *supervisor) peek(name connection.Name, late bool) (*link, <-chan struct
 	return nil, s.changed, nil
 }
 
+// wasReady reports whether the connection has been ready at least once.
+func (s *supervisor) wasReady() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.met
+}
+
 func (s *supervisor) unavailable(name connection.Name) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +111,7 @@ func (s *supervisor) unknown(name connection.Name) error {
 		names[i] = string(l.name)
 	}
 	return fault.New(fault.ConnectionUnknown, "provider of %q does not offer it", s.name).
-		At(string(name), "").WithHint("It offers %v.", names)
+		At(string(name), "").WithHint("It offers: %s.", fault.Names(names))
 }
 
 // snapshot returns the links that are or were there, without waiting.

@@ -39,7 +39,16 @@ func arguments(args any) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fault.New(fault.ArgsInvalid, "arguments cannot be written as JSON: %w", err)
 	}
-	return raw, nil
+	return absent(raw), nil
+}
+
+// absent makes JSON's null the absence of arguments, which a nil map and a step
+// without input come to.
+func absent(raw json.RawMessage) json.RawMessage {
+	if string(raw) == "null" {
+		return nil
+	}
+	return raw
 }
 
 // output is what a call step comes to: the structured value; without one the
@@ -97,7 +106,11 @@ func (x *execution) send(ctx context.Context, sup *supervisor, c gates.Call, ev 
 	catalog, identity := l.current()
 	c.Identity = identity
 	req := &gates.Request{Call: c, Catalog: catalog, Policy: sup.entry.Policy, Trace: x.h.trace(ctx)}
-	if reader, ok := provider.Ability[provider.Reader](l.conn); ok && catalog.IsRead(c.Op) {
+	if catalog.IsRead(c.Op) {
+		reader, ok := provider.Ability[provider.Reader](l.conn)
+		if !ok {
+			return &gates.Outcome{Err: placedCall(fault.New(fault.OpUnknown, "its provider lists the read and cannot perform it"), c)}
+		}
 		req.Read = reader.Read
 	} else {
 		req.Send = l.conn.Call
@@ -122,7 +135,7 @@ func placedCall(err error, c gates.Call) error {
 
 // Tool implements steps.Runtime.
 func (r *runtime) Tool(ctx context.Context, path steps.Path, s *steps.InvokeTool, input json.RawMessage) (json.RawMessage, error) {
-	args := input
+	args := absent(input)
 	if s.Args != nil {
 		var err error
 		if args, err = arguments(s.Args); err != nil {
@@ -147,7 +160,10 @@ func (r *runtime) tool(ctx context.Context, path steps.Path, t *steps.FuncTool, 
 	x.emit(ev)
 	out := x.h.chain.Tool(ctx, &gates.ToolRequest{Call: c, Args: x.h.schema(t),
 		Invoke: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
-			return t.Invoke(steps.NewContext(ctx, r, path), args)
+			// A conversation of its own: what a tool says must not come between
+			// the model's call and its result.
+			own := &runtime{x: x, log: newConversation(nil)}
+			return t.Invoke(steps.NewContext(ctx, own, path), args)
 		}})
 	end(out.Err)
 	ev.Type, ev.Err, ev.Gate, ev.Duration = event.ToolCompleted, out.Err, out.Gate, x.h.since(began)

@@ -59,7 +59,7 @@ func (h *AgentHarness) check() error {
 		add(h.graphUses.err)
 		add(h.checkStepEntries(h.graphUses, nil))
 	}
-	return errors.Join(errs...)
+	return joined(errs...)
 }
 
 // compile keeps the schemas of Go tools, which are used by every turn.
@@ -87,7 +87,7 @@ func checkEntry(name connection.Name, e connection.Entry) error {
 		errs = append(errs, fault.New(fault.ConnectionInvalid, "expose %s is unknown", fault.Quote(string(e.Expose))).
 			At(string(name), "").WithHint("Use ExposeEager or ExposeNone."))
 	}
-	return errors.Join(errs...)
+	return joined(errs...)
 }
 
 // checkProvider asks a provider about its own options. What it finds is a
@@ -158,7 +158,7 @@ func checkToolNames(tools []steps.Tool, where string) error {
 		}
 		seen[f.Name()] = true
 	}
-	return errors.Join(errs...)
+	return joined(errs...)
 }
 
 // pickOf returns the pick that a tool is. A pointer to a pick is one too.
@@ -213,7 +213,7 @@ func (h *AgentHarness) useModel(u *uses, m *steps.CallModel) error {
 		}
 		errs = append(errs, inStep(m.ID, u.add(p.Name(), entry)))
 	}
-	return errors.Join(errs...)
+	return joined(errs...)
 }
 
 // add takes an entry that a model step attaches.
@@ -253,7 +253,7 @@ func (h *AgentHarness) checkAttach(set connection.Set, u *uses) error {
 	for _, name := range u.names {
 		errs = append(errs, h.checkName(name, set))
 	}
-	return errors.Join(errs...)
+	return joined(errs...)
 }
 
 // checkStepEntries compares what steps attach with what is attached above them.
@@ -267,7 +267,7 @@ func (h *AgentHarness) checkStepEntries(u *uses, set connection.Set) error {
 			errs = append(errs, taken(name, "the turn"))
 		}
 	}
-	return errors.Join(errs...)
+	return joined(errs...)
 }
 
 // checkName returns CONNECTION_UNKNOWN for a name that cannot become known. A
@@ -299,7 +299,7 @@ func taken(name connection.Name, by string) error {
 
 func unknownChoice(name string, offered []string) *fault.Error {
 	return fault.New(fault.UnknownToolChoice, "tool %s is not offered", fault.Quote(name)).
-		WithHint("Choose one of %v.", offered)
+		WithHint("Choose one of: %s.", fault.Names(offered))
 }
 
 // inStep gives configuration errors, alone or joined, the id of their step.
@@ -316,7 +316,16 @@ func inStep(id steps.ID, err error) error {
 		for _, one := range e.Unwrap() {
 			errs = append(errs, inStep(id, one))
 		}
-		return errors.Join(errs...)
+		return joined(errs...)
 	}
 	return err
+}
+
+// joined joins errors; a single one stays itself, with its code and its place.
+func joined(errs ...error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
 }

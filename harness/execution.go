@@ -34,15 +34,12 @@ type execution struct {
 	usage model.Usage
 }
 
-// run attaches connections, runs the steps, and releases the connections.
-func (x *execution) run(ctx context.Context, s steps.Step, input json.RawMessage, set connection.Set, kind event.SpanKind) (out json.RawMessage, err error) {
+// run attaches connections, which have been checked along with what the steps
+// use, runs the steps, and releases the connections.
+func (x *execution) run(ctx context.Context, s steps.Step, u *uses, input json.RawMessage, set connection.Set, kind event.SpanKind) (out json.RawMessage, err error) {
 	ctx, end := x.h.span(ctx, event.Span{Kind: kind, Name: string(s.StepID()), Thread: x.thread, Execution: x.id})
 	defer func() { end(err) }()
 
-	u := x.h.usesOf(s)
-	if err := x.h.checkAttach(set, u); err != nil {
-		return nil, err
-	}
 	x.scope = newScope(x.h, x.h.scope, set)
 	x.models = newScope(x.h, x.scope, u.attach)
 	x.calls, x.told, x.pins = map[string]bool{}, map[string]bool{}, map[connection.Name]*gates.Catalog{}
@@ -73,7 +70,7 @@ func because(ctx context.Context, err error) error {
 // turn that moment, not the turn.
 func (x *execution) settle(ctx context.Context) error {
 	for _, s := range []*scope{x.h.scope, x.scope, x.models} {
-		if err := s.settle(ctx); err != nil {
+		if err := s.settle(ctx, false); err != nil {
 			return err
 		}
 	}
@@ -209,7 +206,7 @@ func (h *AgentHarness) Run(ctx context.Context, s steps.Step, input any, opts *R
 	if opts != nil {
 		o = *opts
 	}
-	raw, err := h.checkRun(s, input, &o)
+	raw, u, err := h.checkRun(s, input, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -225,29 +222,30 @@ func (h *AgentHarness) Run(ctx context.Context, s steps.Step, input any, opts *R
 	x.log = newConversation(h.history(x.thread))
 	ctx, cancel := h.alive(ctx)
 	defer cancel()
-	return x.run(ctx, s, raw, o.Connections, event.SpanRun)
+	return x.run(ctx, s, u, raw, o.Connections, event.SpanRun)
 }
 
 // checkRun finds mistakes in what Run was given and fills in ids.
-func (h *AgentHarness) checkRun(s steps.Step, input any, o *RunOptions) (json.RawMessage, error) {
+func (h *AgentHarness) checkRun(s steps.Step, input any, o *RunOptions) (json.RawMessage, *uses, error) {
 	if err := steps.Check(s); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for what, id := range map[string]string{"execution id": string(o.Execution), "thread id": string(o.Thread)} {
-		if err := checkID(what, id); err != nil {
-			return nil, err
-		}
+	if err := checkID("execution id", string(o.Execution)); err != nil {
+		return nil, nil, err
+	}
+	if err := checkID("thread id", string(o.Thread)); err != nil {
+		return nil, nil, err
 	}
 	u := h.usesOf(s)
 	if u.err != nil {
-		return nil, u.err
+		return nil, nil, u.err
 	}
 	if err := h.checkAttach(o.Connections, u); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	raw, err := json.Marshal(input)
 	if err != nil {
-		return nil, fault.New(fault.StepInvalid, "input cannot be written as JSON: %w", err)
+		return nil, nil, fault.New(fault.StepInvalid, "input cannot be written as JSON: %w", err)
 	}
 	if o.Execution == "" {
 		o.Execution = ExecutionID(newID("exe-"))
@@ -255,7 +253,7 @@ func (h *AgentHarness) checkRun(s steps.Step, input any, o *RunOptions) (json.Ra
 	if o.Thread == "" {
 		o.Thread = ThreadID(o.Execution)
 	}
-	return raw, nil
+	return raw, u, nil
 }
 
 // Run runs a typed step on h and decodes its output. See AgentHarness.Run.

@@ -177,7 +177,7 @@ func (h *AgentHarness) Start(ctx context.Context) error {
 	defer h.end()
 	ctx, cancel := h.alive(ctx)
 	defer cancel()
-	if err := h.scope.settle(ctx); err != nil {
+	if err := h.scope.settle(ctx, true); err != nil {
 		return err
 	}
 	return ended(ctx)

@@ -15,6 +15,8 @@ type link struct {
 	conn provider.Conn
 	done <-chan struct{} // closed when conn is lost
 
+	refreshing sync.Mutex // one refresh at a time, so that the newest manifest stays
+
 	mu       sync.Mutex
 	catalog  *gates.Catalog    // guarded by mu
 	identity provider.Identity // guarded by mu
@@ -38,6 +40,8 @@ func (l *link) current() (*gates.Catalog, provider.Identity) {
 
 // refresh takes the manifest anew and reports whether it differs.
 func (l *link) refresh() (*gates.Catalog, bool) {
+	l.refreshing.Lock()
+	defer l.refreshing.Unlock()
 	m := l.conn.Manifest()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,4 +50,12 @@ func (l *link) refresh() (*gates.Catalog, bool) {
 	}
 	l.catalog = gates.NewCatalog(l.name, m)
 	return l.catalog, true
+}
+
+// know takes an identity and returns the one before.
+func (l *link) know(now provider.Identity) (was provider.Identity) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was, l.identity = l.identity, now
+	return was
 }

@@ -43,6 +43,10 @@ func (r *runtime) Model(ctx context.Context, path steps.Path, s *steps.CallModel
 	if text, ok := userText(input); ok {
 		r.say(model.Text(model.User, text))
 	}
+	if len(r.log.view()) == 0 {
+		return nil, fault.New(fault.StepInvalid, "there is nothing to ask the model").
+			WithHint("Give the step an input, or run it where a conversation has begun.")
+	}
 	repairs := 0
 	for {
 		reply, err := d.next(ctx)
@@ -53,7 +57,11 @@ func (r *runtime) Model(ctx context.Context, path steps.Path, s *steps.CallModel
 			continue
 		}
 		answer, err := d.answer(reply)
-		if err == nil || repairs == maxRepairs {
+		cut := reply.Stop == model.StopMaxTokens
+		if cut {
+			d.tellCut()
+		}
+		if err == nil || cut || repairs == maxRepairs {
 			return answer, err
 		}
 		repairs++
@@ -204,7 +212,17 @@ func (d *dialogue) noTool(name string) string {
 	for i, t := range d.req.Tools {
 		offered[i] = t.Name
 	}
-	return fmt.Sprintf("there is no tool named %s; the tools are %v", fault.Quote(name), offered)
+	text := fmt.Sprintf("there is no tool named %s; the tools are: %s", fault.Quote(name), fault.Names(offered))
+	for _, sup := range d.r.x.missing() {
+		text += "; connection " + string(sup.name) + " may have it and is unavailable"
+	}
+	return text
+}
+
+// tellCut says that an answer is not whole, which its text does not show.
+func (d *dialogue) tellCut() {
+	d.r.x.emit(event.Event{Type: event.Warning, Step: string(d.path), Round: d.round,
+		Text: "the model's answer was cut at its limit of tokens: raise CallModel.Params.MaxTokens"})
 }
 
 // answer is what a reply without calls comes to. An error is about its shape.
@@ -213,6 +231,10 @@ func (d *dialogue) answer(reply *model.Reply) (json.RawMessage, error) {
 	out := d.s.Output()
 	if out == nil {
 		return encode(text), nil
+	}
+	if reply.Stop == model.StopMaxTokens {
+		return nil, fault.New(fault.ModelParse, "answer was cut at its limit of tokens").
+			WithHint("Raise CallModel.Params.MaxTokens.")
 	}
 	if !json.Valid([]byte(text)) {
 		return nil, fault.New(fault.ModelParse, "answer is not JSON: %s", fault.Quote(text))

@@ -3,11 +3,14 @@ package harness
 import (
 	"context"
 	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/model"
 )
 
 // Events yields what happens on a thread, or everywhere for "": the kept events
@@ -37,10 +40,26 @@ func onThread(thread ThreadID) func(Event) bool {
 // emit publishes an event with credentials replaced.
 func (h *AgentHarness) emit(ev event.Event) {
 	ev.Text = h.scrubber.String(ev.Text)
+	ev.Item = h.scrubItem(ev.Item)
 	if ev.Err != nil {
 		ev.Err = h.chain.Error(ev.Err)
 	}
 	h.hub.publish(ev)
+}
+
+// scrubItem returns the item with credentials replaced: itself if it has none.
+func (h *AgentHarness) scrubItem(it *model.Item) *model.Item {
+	if it == nil {
+		return nil
+	}
+	clean := *it
+	clean.Args = h.scrubber.JSON(it.Args)
+	clean.Parts = nil
+	for _, p := range it.Parts {
+		p.Text = h.scrubber.String(p.Text)
+		clean.Parts = append(clean.Parts, p)
+	}
+	return &clean
 }
 
 // span starts a span if someone follows. The returned function ends it.
@@ -69,7 +88,7 @@ func (h *AgentHarness) since(t time.Time) time.Duration { return time.Since(t) }
 type Status struct {
 	// Connections are the harness's own, by name.
 	Connections []connection.Status
-	// Running are the executions in progress, in no order.
+	// Running are the executions in progress, sorted.
 	Running []ExecutionID
 	// Threads is how many conversations are kept.
 	Threads int
@@ -79,9 +98,7 @@ type Status struct {
 func (h *AgentHarness) Status() Status {
 	h.mu.Lock()
 	st := Status{Threads: len(h.threads)}
-	for id := range h.running {
-		st.Running = append(st.Running, id)
-	}
+	st.Running = slices.Sorted(maps.Keys(h.running))
 	h.mu.Unlock()
 	tools := h.toolNames()
 	for _, name := range h.scope.names() {
@@ -104,7 +121,7 @@ func (s *supervisor) status(tools map[connection.Name][]string) []connection.Sta
 	for _, l := range links {
 		st := base
 		catalog, identity := l.current()
-		st.Name, st.Identity, st.Notes, st.Tools = l.name, identity, catalog.Notes(), tools[l.name]
+		st.Name, st.Identity, st.Notes, st.Tools = l.name, identity, append(catalog.Notes(), s.remarks(catalog)...), tools[l.name]
 		for i := range st.Notes {
 			st.Notes[i] = s.h.scrubber.String(st.Notes[i])
 		}

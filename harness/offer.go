@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"errors"
 	"slices"
 	"sync"
 
@@ -33,6 +32,7 @@ func (x *execution) offer(s *steps.CallModel) (*offer, error) {
 	if s.NoTools {
 		return &offer{}, nil
 	}
+	x.tellMissing()
 	if s.Tools == nil {
 		set := x.toolset(x.h.config.Tools)
 		x.tellClashes(set)
@@ -53,7 +53,7 @@ func (x *execution) offer(s *steps.CallModel) (*offer, error) {
 			o.add(picked...)
 		}
 	}
-	return o, errors.Join(errs...)
+	return o, joined(errs...)
 }
 
 // toolset is everything that model steps of an execution could see, with its
@@ -139,6 +139,28 @@ func (x *execution) tellClashes(set *toolset) {
 		if name := set.names[o]; x.first("clash " + name) {
 			x.emit(event.Event{Type: event.Warning, Connection: string(o.connection), Op: o.op,
 				Text: "another tool is named " + o.wire() + " as well: models see this one as " + name})
+		}
+	}
+}
+
+// missing are the connections that models could see if they had been reached.
+func (x *execution) missing() []*supervisor {
+	var list []*supervisor
+	for _, name := range x.models.all() {
+		if sup := x.models.find(name); sup.entry.Expose != connection.ExposeNone && len(sup.snapshot()) == 0 {
+			list = append(list, sup)
+		}
+	}
+	return list
+}
+
+// tellMissing says once in an execution which connections a model has to do
+// without.
+func (x *execution) tellMissing() {
+	for _, sup := range x.missing() {
+		if x.first("missing " + string(sup.name)) {
+			x.emit(event.Event{Type: event.Warning, Connection: string(sup.name),
+				Text: "models have to do without this connection", Err: sup.unavailable(sup.name)})
 		}
 	}
 }

@@ -3,7 +3,6 @@ package harness
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -47,14 +46,15 @@ func (s *scope) stop(ctx context.Context) error {
 		wg.Go(func() { errs[i] = s.own[name].stop(ctx) })
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	return joined(errs...)
 }
 
 // settle waits until every connection has been tried once: required ones until
 // ctx ends, others until they have had a moment since they were started, so that
 // one that hangs is not waited for again and again. It returns what went wrong
-// with the required ones; others only cost those who use them.
-func (s *scope) settle(ctx context.Context) error {
+// with the required ones, if again is set or they were never ready; others only
+// cost those who use them.
+func (s *scope) settle(ctx context.Context, again bool) error {
 	var errs []error
 	for _, name := range s.names() {
 		sup := s.own[name]
@@ -64,12 +64,21 @@ func (s *scope) settle(ctx context.Context) error {
 			cancel()
 			continue
 		}
-		if err := sup.settled(ctx); err != nil {
-			errs = append(errs, &fault.Error{Code: fault.Unavailable, Connection: string(name), Err: err,
-				Hint: "The connection is required; start its server, or clear Entry.Required."})
+		if err := sup.settled(ctx); err != nil && (again || !sup.wasReady()) {
+			errs = append(errs, required(err, name))
 		}
 	}
-	return errors.Join(errs...)
+	return joined(errs...)
+}
+
+// required says that a connection that must be there is not.
+func required(err error, name connection.Name) error {
+	e := fault.From(placed(err, fault.Unavailable, string(name)), fault.Unavailable)
+	if e.Hint != "" {
+		return e // it says what to do already
+	}
+	return (&fault.Error{Code: fault.Unavailable, Connection: string(name), Err: err}).
+		WithHint("The connection is required: start its server, or clear Entry.Required.")
 }
 
 // names are the scope's own, in order.
@@ -121,7 +130,11 @@ func unknownConnection(name connection.Name, known []connection.Name) error {
 	if len(known) == 0 {
 		return e.WithHint("Add it to Config.Connections.")
 	}
-	return e.WithHint("Add it to Config.Connections, or use one of %v.", known)
+	names := make([]string, len(known))
+	for i, k := range known {
+		names[i] = string(k)
+	}
+	return e.WithHint("Add it to Config.Connections, or use one of: %s.", fault.Names(names))
 }
 
 // all are the names attached here and above, in order.

@@ -250,7 +250,7 @@ func TestPathsHaveConversationsOfTheirOwn(t *testing.T) {
 	one, two, last := scripted.New(scripted.Say("one")), scripted.New(scripted.Say("two")), scripted.New(scripted.Say("kid"), scripted.Say("end"))
 	h := open(t, harness.Config{Graph: steps.Sequence{ID: "s", Steps: []steps.Step{
 		steps.Parallel{ID: "p", Paths: []steps.Step{steps.CallModel{ID: "a", Model: one}, steps.CallModel{ID: "b", Model: two}},
-			Merge: func([]steps.Outcome) (any, error) { return nil, nil }},
+			Merge: func([]steps.Outcome) (any, error) { return "go", nil }},
 		steps.Spawn{ID: "k", Child: steps.CallModel{ID: "c", Model: last}},
 		steps.CallModel{ID: "d", Model: last},
 	}}})
@@ -258,8 +258,8 @@ func TestPathsHaveConversationsOfTheirOwn(t *testing.T) {
 	if diff := cmp.Diff([]string{"hi"}, texts(one.Requests()[0].Items)); diff != "" {
 		t.Errorf("a path sees what was before (-want +got):\n%s", diff)
 	}
-	if n := len(last.Requests()[0].Items); n != 0 {
-		t.Errorf("a child begins with %d items", n)
+	if diff := cmp.Diff([]string{"go"}, texts(last.Requests()[0].Items)); diff != "" {
+		t.Errorf("a child sees its input only (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"hi", "kid", "end"}, texts(resp.Items)); diff != "" {
 		t.Errorf("the turn's conversation (-want +got):\n%s", diff)

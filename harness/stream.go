@@ -29,10 +29,8 @@ func (d *dialogue) ask(ctx context.Context) (*model.Reply, error) {
 		case err != nil:
 		case reply.Stop == model.StopRefused:
 			return nil, fault.New(fault.ModelRefused, "model declined: %s", fault.Quote(refusal(reply)))
-		case len(reply.Items) > 0:
-			return reply, nil
 		default:
-			err = fault.New(fault.ModelFailed, "model answered nothing")
+			return reply, nil
 		}
 		if ctx.Err() != nil {
 			return nil, err
@@ -126,6 +124,8 @@ func (d *dialogue) watch(ctx context.Context, ev event.Event) (reply *model.Repl
 		}
 	})
 	switch {
+	case err == nil && len(reply.Items) == 0 && reply.Stop != model.StopRefused:
+		return reply, fault.New(fault.ModelFailed, "model answered nothing")
 	case err == nil:
 		return reply, nil
 	case parent.Err() != nil:

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,7 @@ type supervisor struct {
 
 	mu       sync.Mutex
 	started  bool
+	met      bool // it was ready at least once
 	state    connection.State
 	links    []*link // of the current connections; kept while unavailable
 	err      error
@@ -196,24 +198,17 @@ func (s *supervisor) link(conns []provider.Conn) (links []*link, err error) {
 		}
 		links = append(links, &link{name: name, conn: c, done: c.Done(), catalog: gates.NewCatalog(name, c.Manifest()), identity: c.Identity()})
 	}
-	slices.SortFunc(links, func(a, b *link) int { return compare(a.name, b.name) })
+	slices.SortFunc(links, func(a, b *link) int { return cmp.Compare(a.name, b.name) })
 	return links, nil
-}
-
-func compare[S ~string](a, b S) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // serve announces the connections, waits until one of them is lost or the
 // supervisor is stopped, and releases them all.
 func (s *supervisor) serve(ctx context.Context, links []*link) error {
 	err := s.watch(ctx, links)
+	if ctx.Err() == nil { // releasing takes time in which nobody should be told that all is well
+		s.set(func() { s.state, s.err = connection.Unavailable, s.h.chain.Error(err) })
+	}
 	conns := make([]provider.Conn, len(links))
 	for i, l := range links {
 		conns[i] = l.conn
@@ -234,12 +229,33 @@ func (s *supervisor) watch(ctx context.Context, links []*link) (err error) {
 		}
 		// What changed between connecting and watching is not announced.
 		l.refresh()
+		l.know(l.conn.Identity())
 	}
 	s.ready(links)
+	look, cancel := context.WithCancel(ctx)
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	defer cancel()
+	looking.Go(func() { s.lookAtSchemas(look, links) })
 	if l := firstLost(ctx, links); l != nil {
 		return lost(l)
 	}
 	return nil
+}
+
+// lookAtSchemas finds operations that cannot be called because of their
+// schemas, beside the calls that are made meanwhile.
+func (s *supervisor) lookAtSchemas(ctx context.Context, links []*link) {
+	for _, l := range links {
+		catalog, _ := l.current()
+		told := len(catalog.Notes())
+		if catalog.Compile(ctx) != nil {
+			return // the connection was lost meanwhile
+		}
+		for _, note := range catalog.Notes()[told:] {
+			s.warn(l.name, note)
+		}
+	}
 }
 
 // firstLost waits until a link is lost; nil if ctx ends before.

@@ -235,7 +235,7 @@ func (h *AgentHarness) runTurn(ctx context.Context, t *thread, tn *turn) {
 	var resp *Response
 	err := exited()
 	defer func() { t.settle(ctx, x, tn, resp, err) }()
-	out, failed := x.run(ctx, h.graph, nil, first.opts.Connections, event.SpanTurn)
+	out, failed := x.run(ctx, h.graph, h.graphUses, nil, first.opts.Connections, event.SpanTurn)
 	if err = failed; err == nil {
 		t.keep(x.log.view())
 		resp = x.response(out)

@@ -12,6 +12,7 @@ import (
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/internal/glob"
 	"github.com/bridle-dev/bridle/model"
 	"github.com/bridle-dev/bridle/provider"
@@ -161,11 +162,37 @@ func (x *execution) pick(p connection.Pick, names map[operation]string) ([]tool,
 	if len(links) == 0 && len(sup.snapshot()) > 0 {
 		return nil, unknownConnection(p.Name(), x.scope.all())
 	}
-	if len(tools) == 0 && len(links) > 0 {
-		x.emit(event.Event{Type: event.Warning, Connection: string(p.Name()),
-			Text: "a pick of tools matches no operation: " + strings.Join(p.Ops(), ", ")})
+	return tools, x.checkPick(p, links)
+}
+
+// checkPick refuses a pick of an operation that is not there, and warns of a
+// pattern that fits none: the model would lack a tool without anyone noticing.
+func (x *execution) checkPick(p connection.Pick, links []*link) error {
+	for _, pattern := range p.Ops() {
+		fits := func(l *link) bool {
+			return slices.ContainsFunc(x.pin(l).Operations(), func(o provider.Operation) bool { return glob.Match(pattern, o.Name) })
+		}
+		if len(links) == 0 || slices.ContainsFunc(links, fits) {
+			continue
+		}
+		if !strings.Contains(pattern, "*") {
+			return fault.New(fault.OpUnknown, "a pick of tools names an operation that is not there").
+				At(string(p.Name()), pattern).WithHint("The connection has: %s.", fault.Names(opNames(x.pin(links[0]))))
+		}
+		if x.first("pick " + string(p.Name()) + pattern) {
+			x.emit(event.Event{Type: event.Warning, Connection: string(p.Name()),
+				Text: "a pick of tools matches no operation: " + pattern})
+		}
 	}
-	return tools, nil
+	return nil
+}
+
+func opNames(c *gates.Catalog) []string {
+	var names []string
+	for _, o := range c.Operations() {
+		names = append(names, o.Name)
+	}
+	return names
 }
 
 // checkChoices refuses tool choices that name nothing offered, before a model
@@ -181,7 +208,7 @@ func (x *execution) checkChoices(s steps.Step) error {
 			errs = append(errs, inStep(m.ID, err))
 		}
 	}})
-	return errors.Join(errs...)
+	return joined(errs...)
 }
 
 // checkChoice refuses a tool choice that the offer cannot meet: as a mistake,

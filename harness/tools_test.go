@@ -2,6 +2,7 @@ package harness_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
@@ -158,7 +159,7 @@ func TestWhatAStepOffers(t *testing.T) {
 		{"own tool only", steps.CallModel{Tools: []steps.Tool{tool}}, []string{"t"}},
 		{"pick", steps.CallModel{Tools: []steps.Tool{pick, tool}}, []string{"t", "a_x"}},
 		{"pointer to a pick", steps.CallModel{Tools: []steps.Tool{&pick}}, []string{"a_x"}},
-		{"pick of nothing", steps.CallModel{Tools: []steps.Tool{connection.Tools("a", "nothing")}}, []string{}},
+		{"pattern of nothing", steps.CallModel{Tools: []steps.Tool{connection.Tools("a", "nothing*")}}, []string{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := scripted.New(scripted.Say("ok"))
@@ -262,5 +263,15 @@ func TestTwoConnectionsUnderOneNameNeverShareATool(t *testing.T) {
 	ask(t, h, "hi", nil)
 	if diff := cmp.Diff([]string{"a-b-c_x", "a-b-e_x", "a-d_x"}, toolNames(t, m, 0)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAPickOfAMissingOperationIsAnError(t *testing.T) {
+	h := open(t, harness.Config{Model: scripted.New(), Connections: attached("a", ops("pay")),
+		Graph: steps.CallModel{ID: "m", Tools: []steps.Tool{connection.Tools("a", "pey")}}})
+	_, err := answers(t, h)
+	wantCode(t, err, fault.OpUnknown)
+	if fe, ok := errors.AsType[*fault.Error](err); !ok || fe.Connection != "a" || fe.Op != "pey" || fe.Hint == "" {
+		t.Errorf("%v", err)
 	}
 }

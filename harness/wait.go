@@ -3,7 +3,7 @@ package harness
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"sync"
 	"time"
 
 	"github.com/bridle-dev/bridle/event"
@@ -14,8 +14,9 @@ import (
 )
 
 // Wait implements steps.Runtime. When the connection is lost, it listens again
-// from the last position as soon as the connection is back; what a source
-// cannot replay it reports as a gap.
+// from the last position as soon as the connection is back. What was lost
+// meanwhile is a gap if the source keeps cursors; one that does not is listened
+// to from then on, and only the warning tells of the hole.
 func (r *runtime) Wait(ctx context.Context, path steps.Path, s *steps.Wait, around func(context.Context) (json.RawMessage, error)) (out json.RawMessage, err error) {
 	args, err := arguments(s.Args)
 	if err != nil {
@@ -47,7 +48,9 @@ type listening struct {
 	sup    *supervisor
 	call   gates.Call
 	filter func(provider.Event) bool
+	link   *link // that is listened to
 	cursor provider.Cursor
+	failed int // times in a row that listening ended without an event
 }
 
 func (l *listening) event(t event.Type) event.Event {
@@ -69,12 +72,13 @@ func (l *listening) run(ctx context.Context, around func(context.Context) (json.
 	}
 	for {
 		ev, err := l.match(ctx, sub)
-		l.close(ctx, sub)
-		if err == nil {
+		switch {
+		case err == nil:
 			done.Event, done.Payload = ev, ev.Payload
 			return json.Marshal(done)
-		}
-		if ctx.Err() != nil || errors.Is(err, fault.ResultInvalid) {
+		case ctx.Err() != nil:
+			return nil, ended(ctx)
+		case final(err):
 			return nil, err
 		}
 		lost := l.event(event.Warning)
@@ -86,20 +90,33 @@ func (l *listening) run(ctx context.Context, around func(context.Context) (json.
 	}
 }
 
+// final reports whether listening again would end in the same way.
+func final(err error) bool {
+	switch fault.CodeOf(err) {
+	case fault.OpUnknown, fault.ArgsInvalid, fault.SteeringDenied, fault.OpFailed, fault.ResultInvalid, fault.Closed:
+		return true
+	}
+	return fault.CodeOf(err).Config()
+}
+
 // again listens anew once the connection is back, however long that takes: the
-// wait's own timeout bounds it.
+// wait's own timeout bounds it. A stream that ends at once is given a rest.
 func (l *listening) again(ctx context.Context) (provider.Subscription, error) {
 	for {
-		sub, err := l.listen(ctx)
-		if err == nil || ctx.Err() != nil || !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.NotSent) {
-			return sub, err
-		}
-		timer := time.NewTimer(firstPause)
+		l.failed++
+		timer := time.NewTimer(pause(l.failed, spread))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return nil, fault.From(context.Cause(ctx), fault.Cancelled)
+			return nil, ended(ctx)
+		}
+		sub, err := l.listen(ctx)
+		if ctx.Err() != nil && err != nil {
+			return nil, ended(ctx)
+		}
+		if err == nil || final(err) {
+			return sub, err
 		}
 	}
 }
@@ -110,6 +127,7 @@ func (l *listening) listen(ctx context.Context) (provider.Subscription, error) {
 	if err != nil {
 		return nil, placedCall(err, l.call)
 	}
+	l.link = link
 	listener, ok := provider.Ability[provider.Listener](link.conn)
 	if !ok {
 		return nil, fault.New(fault.OpUnknown, "connection has no events").At(string(l.call.Connection), l.call.Op)
@@ -131,12 +149,28 @@ func (l *listening) listen(ctx context.Context) (provider.Subscription, error) {
 	return sub, nil
 }
 
-// match pulls events until one fits. Each pull acknowledges the one before it.
+// match pulls events until one fits, and closes the subscription. Each pull
+// acknowledges the one before it.
 func (l *listening) match(ctx context.Context, sub provider.Subscription) (provider.Event, error) {
-	defer context.AfterFunc(ctx, func() { l.close(ctx, sub) })()
+	end := sync.OnceFunc(func() { l.close(ctx, sub) })
+	cut := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(cut)
+		end()
+	})
+	defer func() {
+		if !stop() {
+			<-cut
+		}
+		end()
+	}()
 	for ev, err := range sub.Events() {
 		if err != nil {
 			return provider.Event{}, placedCall(l.x.h.chain.Error(err), l.call)
+		}
+		l.failed = 0
+		if ev.Identity != nil {
+			l.sup.seen(l.link, *ev.Identity)
 		}
 		if ev.Cursor != "" {
 			l.cursor = ev.Cursor
@@ -154,9 +188,6 @@ func (l *listening) match(ctx context.Context, sub provider.Subscription) (provi
 			return ev, nil
 		}
 	}
-	if ctx.Err() != nil {
-		return provider.Event{}, fault.From(context.Cause(ctx), fault.Cancelled)
-	}
 	return provider.Event{}, fault.New(fault.Unavailable, "stream of events ended").At(string(l.call.Connection), l.call.Op)
 }
 
@@ -164,9 +195,14 @@ func (l *listening) match(ctx context.Context, sub provider.Subscription) (provi
 func (l *listening) close(ctx context.Context, sub provider.Subscription) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit)
 	defer cancel()
-	if err := sub.Close(ctx); err != nil {
-		ev := l.event(event.Warning)
-		ev.Text, ev.Err = "subscription was not closed cleanly", err
-		l.x.emit(ev)
-	}
+	var err error
+	defer func() {
+		if err != nil {
+			ev := l.event(event.Warning)
+			ev.Text, ev.Err = "subscription was not closed cleanly", err
+			l.x.emit(ev)
+		}
+	}()
+	defer l.x.h.contain(&err, "the provider of "+string(l.sup.name))
+	err = sub.Close(ctx)
 }
