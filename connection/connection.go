@@ -109,8 +109,9 @@ type Policy struct {
 	Deny []string
 	// Approve lets operations through only after someone approved the call.
 	Approve []string
-	// Allow lets operations through. If it is not empty, operations that match
-	// nothing still fall to Mode.
+	// Allow lets operations through, those that a profile guards included. It
+	// says nothing about the others: they fall to Mode. For a list of all that
+	// may be called, set Mode to DenyOthers.
 	Allow []string
 	// Mode decides about everything the patterns do not. Default Auto.
 	Mode Mode
@@ -130,6 +131,8 @@ const (
 	ApproveDestructive Mode = "approve_destructive"
 	// ApproveAll asks for every operation.
 	ApproveAll Mode = "approve_all"
+	// DenyOthers refuses every operation and read that Allow does not name.
+	DenyOthers Mode = "deny_others"
 )
 
 // Expose decides how the operations of a connection reach models.

@@ -11,8 +11,11 @@
 // Every event has ID, Time and Type. Inside a run it has Thread and Execution,
 // inside a step Step.
 //
-//	turn_started, turn_completed, turn_aborted   Text (answer or reason), Duration, Err, Usage
-//	message_accepted, message_injected           Text, Data["message"]
+//	turn_started                                 nothing more
+//	turn_completed                               Text (the answer), Duration, Usage
+//	turn_aborted                                 Text (the reason), Duration, Err
+//	message_accepted                             Text, Data["message"]
+//	message_injected                             Round, Data["message"]
 //	step_started, step_completed, step_replayed  Source (the step's kind), Duration, Err
 //	model_started, model_completed               Round, Duration, Err, Usage
 //	model_stalled                                Round, Duration (the silence)
@@ -26,9 +29,9 @@
 //	connection_unavailable                       Connection, Err, Duration (until the next attempt)
 //	connection_replaced                          Connection, Data["was"], ["now"]
 //	connection_manifest_changed                  Connection, Data["operations"]
-//	connection_closed                            Connection, Err
-//	warning                                      Text, Connection
-//	events_dropped                               Data["count"]
+//	connection_closed                            Connection
+//	warning                                      Text, and where: Connection, Op, Step, Err
+//	events_dropped                               Data["count"], of all threads together
 //
 // A call is one of an operation or a read. Its Source is "model" or "step"; Gate
 // is the gate that refused it, "" if none did.
@@ -38,8 +41,9 @@
 // Events of one execution are in the order in which they happened; ids grow.
 // A bounded number of past events is kept for late readers, and a reader that
 // falls behind further than that gets one events_dropped in place of what it
-// missed. Nothing in an event is secret: credentials are replaced before it is
-// made.
+// missed. Credentials that a provider registered are replaced before an event is
+// made. A model that spells one out over several text deltas is not noticed; in
+// the item that follows it is.
 package event
 
 import (

@@ -187,6 +187,9 @@ func TestPolicyTakesTheStrictestWord(t *testing.T) {
 		"hint alone":                 {P{Mode: connection.ApproveDestructive}, "echo", false},
 		"trusted hint":               {P{Mode: connection.ApproveDestructive, TrustAnnotations: true}, "echo", true},
 		"trust without a hint":       {P{Mode: connection.ApproveDestructive, TrustAnnotations: true}, "notes.add", false},
+		"deny others":                {P{Mode: connection.DenyOthers, Allow: []string{"echo"}}, "notes.add", false},
+		"deny others but the named":  {P{Mode: connection.DenyOthers, Allow: []string{"echo"}}, "echo", true},
+		"deny others and all of it":  {P{Mode: connection.DenyOthers}, "echo", false},
 		"unknown mode":               {P{Mode: "yolo"}, "notes.add", false},
 		"trust does not beat guards": {P{TrustAnnotations: true}, "notes.delete", false},
 	} {

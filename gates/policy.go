@@ -45,6 +45,9 @@ func judge(p connection.Policy, op provider.Operation, read bool) (ruling, strin
 	if _, ok := match(p.Allow, op.Name); ok {
 		return permit, ""
 	}
+	if p.Mode == connection.DenyOthers {
+		return refuse, "the mode refuses what the Allow patterns do not name"
+	}
 	if op.Facts.Guarded {
 		return askFirst, "its profile guards it"
 	}
@@ -107,11 +110,11 @@ func CheckPolicy(name connection.Name, p connection.Policy) error {
 		}
 	}
 	switch p.Mode {
-	case connection.Auto, connection.ApproveDestructive, connection.ApproveAll:
+	case connection.Auto, connection.ApproveDestructive, connection.ApproveAll, connection.DenyOthers:
 		return nil
 	}
 	return fault.New(fault.ConnectionInvalid, "unknown Policy.Mode %s", fault.Quote(string(p.Mode))).
-		At(string(name), "").WithHint("Use connection.Auto, connection.ApproveDestructive or connection.ApproveAll.")
+		At(string(name), "").WithHint("Use connection.Auto, connection.ApproveDestructive, connection.ApproveAll or connection.DenyOthers.")
 }
 
 // Unmatched returns the patterns of p that fit no operation and no read of the

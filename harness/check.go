@@ -34,6 +34,11 @@ func (h *AgentHarness) check() error {
 		add(checkEntry(name, c.Connections[name]))
 		add(checkPool(name, c.Connections[name]))
 	}
+	for i, p := range c.Profiles {
+		if p == nil {
+			add(fault.New(fault.HarnessInvalid, "Config.Profiles[%d] is nil", i).WithHint("Leave it out."))
+		}
+	}
 	for _, hook := range c.Hooks {
 		if hook.BeforeToolCall == nil {
 			add(fault.New(fault.HarnessInvalid, "hook %s has no function", fault.Quote(hook.Name)).

@@ -12,8 +12,8 @@ import (
 	"github.com/bridle-dev/bridle/event"
 )
 
-// keptEvents is how many past events a harness keeps for late readers: about
-// a busy minute, and a few megabytes at most.
+// keptEvents is how many past events a harness keeps for late readers: about a
+// busy minute. They take three megabytes, and keep the items they show alive.
 const keptEvents = 10_000
 
 // hub keeps the latest events and wakes readers. Readers pull at their own

@@ -299,7 +299,8 @@ func (h *AgentHarness) shut(ctx context.Context, done chan struct{}) {
 
 // Abort ends the turn that runs on a thread and waits until it has ended.
 // Messages that wait there stay and are answered by a fresh turn. Without a
-// turn, or for an unknown thread, it does nothing.
+// turn, or for an unknown thread, it does nothing. Code that runs in the turn
+// itself must not wait for its own end: give it a ctx that ends.
 func (h *AgentHarness) Abort(ctx context.Context, thread ThreadID, reason string) error {
 	h.mu.Lock()
 	t := h.threads[thread]

@@ -2,7 +2,8 @@ package harness
 
 import "github.com/bridle-dev/bridle/model"
 
-// What a harness remembers of the past, in memory, is bounded.
+// What a harness remembers of the past by itself is bounded. Threads that callers
+// named are theirs, and stay.
 const (
 	// keptMessages is how many messages are known by their id, so that one sent
 	// twice is answered once.

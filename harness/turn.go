@@ -35,6 +35,7 @@ const (
 // ExecuteOptions are settings of one message.
 type ExecuteOptions struct {
 	// Thread is the conversation the message belongs to. Default: a fresh one.
+	// A named one is kept as long as the harness.
 	Thread ThreadID
 	// Message is the caller's id. Default: a fresh one.
 	Message MessageID
@@ -51,7 +52,8 @@ type ExecuteOptions struct {
 // dropped; the turn goes on.
 type Turn struct{ m *message }
 
-// Response is the answer of a turn.
+// Response is the answer of a turn. The conversation shares what Items point to:
+// do not change it.
 type Response struct {
 	Execution ExecutionID
 	// Text is the graph's output if it is text, else the last thing the model said.
