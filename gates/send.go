@@ -88,7 +88,7 @@ func sendError(err error) error {
 		return nil
 	}
 	for _, code := range []fault.Code{fault.OutcomeUnknown, fault.ResultInvalid, fault.OpFailed,
-		fault.Guarded, fault.NotSent, fault.Unavailable} {
+		fault.Guarded, fault.Unavailable, fault.NotSent} {
 		if errors.Is(err, code) {
 			return withCode(err, code)
 		}
