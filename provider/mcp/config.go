@@ -27,8 +27,9 @@ import (
 //
 // These files belong to other programs: fields that mean nothing here are
 // ignored. Entries that cannot be used, such as those of the retired SSE
-// transport or with an unset variable, are [fault.ConnectionInvalid] with all
-// of them joined, and no server is returned.
+// transport or with an unset variable, are [fault.ConnectionInvalid], all of
+// them joined; the other servers are returned along with that error, so that one
+// bad entry need not cost them.
 func FromConfig(path string) (map[string]provider.Provider, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -53,10 +54,7 @@ func FromConfig(path string) (map[string]provider.Provider, error) {
 			servers[name] = p
 		}
 	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
-	}
-	return servers, nil
+	return servers, errors.Join(errs...)
 }
 
 func invalidFile(path string, err error) error {

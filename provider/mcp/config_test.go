@@ -92,8 +92,8 @@ func TestConfigNamesEveryMistake(t *testing.T) {
 	}}`)
 	got, err := mcp.FromConfig(path)
 	wantCode(t, err, fault.ConnectionInvalid)
-	if got != nil {
-		t.Errorf("got %v beside the error, want nothing", got)
+	if len(got) != 1 || got["fine"] == nil {
+		t.Errorf("got %v beside the error, want the server that is fine", got)
 	}
 	for server, want := range map[string]string{
 		"unset": "SURELY_NOT_SET", "input": "key", "sse": "sse", "both": "both", "none": "neither", "scheme": "ftp",

@@ -16,6 +16,7 @@ import (
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/harness"
+	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/provider/mcp"
 	"github.com/bridle-dev/bridle/steps"
 )
@@ -162,5 +163,24 @@ func TestServersThatDoNotWorkCostOnlyThemselves(t *testing.T) {
 			t.Errorf("%s: state %s, err %v", st.Name, st.State, st.Err)
 		}
 		t.Log(st.Err)
+	}
+}
+
+func TestWhyAServerDidNotStartIsSaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		p    provider.Provider
+		want string
+	}{
+		"folder":   {mcp.Stdio(serverCommand("good"), &mcp.StdioOptions{Dir: "/no/such/folder"}), "/no/such/folder"},
+		"one word": {mcp.Command("node server.js --stdio"), "strings of their own"},
+		"stack":    {mcp.Stdio(serverCommand("stack"), nil), "Error: cannot find module"},
+		"url":      {mcp.HTTP("localhost:3000/mcp", nil), "http://host:port/path"},
+		"no url":   {mcp.HTTP("", nil), "empty"},
+	} {
+		_, err := c.p.Connect(t.Context(), nil)
+		//allow:errtext the remedy must be named
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q in it", name, err, c.want)
+		}
 	}
 }

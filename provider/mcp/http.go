@@ -116,6 +116,10 @@ func (p *remote) url() (*url.URL, error) {
 	switch {
 	case err != nil:
 		return nil, invalid("the URL cannot be parsed", "check it for spaces and control characters")
+	case p.endpoint == "":
+		return nil, invalid("the URL is empty", "write it as https://host/path")
+	case u.Host == "" && u.Scheme != "http" && u.Scheme != "https":
+		return nil, invalid("the URL has no scheme", "write it as http://host:port/path; for a program use mcp.Command")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, invalid("the URL's scheme is "+fault.Quote(u.Scheme), "use http or https; for a program use mcp.Command")
 	case u.Host == "":

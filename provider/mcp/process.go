@@ -46,7 +46,7 @@ type process struct {
 	status  error         // what Wait said; readable once exited is closed
 	log     *slog.Logger
 	clean   func(string) string    // takes credentials out of the server's output
-	last    atomic.Pointer[string] // last line of stderr
+	last    atomic.Pointer[string] // line of stderr that says most about an end
 	done    sync.WaitGroup         // the reaper and the reader of stderr
 }
 
@@ -187,10 +187,28 @@ func (p *process) ending() error {
 	if p.status != nil {
 		how = fmt.Sprintf("the server exited with %s", strings.TrimPrefix(p.status.Error(), "exit "))
 	}
-	if last := p.last.Load(); last != nil {
-		return fmt.Errorf("%s; its last line on stderr was %s", how, fault.Quote(*last))
+	if last := p.last.Load(); last != nil && !signalled(p.status) {
+		return fmt.Errorf("%s; on stderr it said %s", how, fault.Quote(*last))
 	}
 	return errors.New(how)
+}
+
+// signalled reports whether a signal ended the process, of which its own last
+// words know nothing.
+func signalled(status error) bool {
+	exit, ok := errors.AsType[*exec.ExitError](status)
+	if !ok {
+		return false
+	}
+	ws, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && ws.Signaled()
+}
+
+// telling reports whether a line of stderr looks like the reason of an end,
+// and not like the stack or the version that runtimes print below it.
+func telling(line string) bool {
+	line = strings.ToLower(line)
+	return strings.Contains(line, "error") || strings.Contains(line, "fatal") || strings.HasPrefix(line, "panic:")
 }
 
 const (
@@ -212,7 +230,9 @@ func (p *process) logStderr() {
 			_, prefix, err = lines.ReadLine()
 		}
 		if text != "" {
-			p.last.Store(&text)
+			if last := p.last.Load(); last == nil || telling(text) || !telling(*last) {
+				p.last.Store(&text)
+			}
 			if now := time.Now(); now.Sub(window) > stderrEvery {
 				p.logDropped(dropped)
 				window, logged, dropped = now, 0, 0

@@ -71,6 +71,9 @@ func serve(mode string) {
 		fmt.Fprintln(os.Stderr, "my token is", os.Getenv("TOKEN"))
 		fmt.Println("token:", os.Getenv("TOKEN"))
 		syscall.Exit(1)
+	case "stack": // prints what runtimes print below the reason
+		fmt.Fprintln(os.Stderr, "  throw err;\nError: cannot find module 'x'\n    at load (loader:1)\n\nNode.js v20.1.0")
+		os.Exit(1)
 	case "broken":
 		fmt.Fprintln(os.Stderr, "cannot find module 'left-pad'")
 		syscall.Exit(3)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -110,6 +111,17 @@ func (p *stdio) Check() error {
 	return errors.Join(errs...)
 }
 
+// remedy is what to look at when the program cannot be started.
+func (p *stdio) remedy() string {
+	if info, err := os.Stat(p.opts.Dir); p.opts.Dir != "" && (err != nil || !info.IsDir()) {
+		return "check Dir: " + fault.Quote(p.opts.Dir) + " is no directory"
+	}
+	if len(p.command) == 1 && strings.ContainsAny(p.command[0], " \t") {
+		return "give the program and each argument as strings of their own"
+	}
+	return "check that the program is installed and in PATH"
+}
+
 func checkEnv(env []string) (errs []error) {
 	seen := map[string]bool{}
 	for i, entry := range env {
@@ -204,7 +216,7 @@ func (p *stdio) dial(ctx context.Context, opts *provider.ConnectOptions, probe b
 	proc, err := startProcess(cmd, scrub.text, log)
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "cannot start the server: %w", scrub.err(err)).
-			WithHint("check that the program is installed and in PATH")
+			WithHint("%s", p.remedy())
 	}
 	opts.Track(proc.track())
 	lines := newLineConn(proc, newTap(), orDefault(p.opts.MaxLine, defaultMaxLine), log)
