@@ -14,7 +14,7 @@
 //
 // # Errors
 //
-// A request after the last round is a model_failed error that says which round
-// is missing. [Fail] ends a round with an error of choice, and the end of ctx
-// ends one with ctx's error.
+// A request after the last round is a model_rejected error that says which round
+// is missing: asking again does not help. [Fail] ends a round with an error of
+// choice, and the end of ctx ends one with ctx's error.
 package scripted

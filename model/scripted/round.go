@@ -56,6 +56,6 @@ func Respond(f func(req *model.Request) Round) Round { return Round{respond: f} 
 
 // unusable is a round whose own values cannot be sent.
 func unusable(err error) Round {
-	return Fail(fault.New(fault.ModelFailed, "script cannot be encoded: %w", err).
+	return Fail(fault.New(fault.ModelRejected, "script cannot be encoded: %w", err).
 		WithHint("Use values that encoding/json can encode."))
 }

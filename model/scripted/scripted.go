@@ -93,7 +93,7 @@ func (m *Model) next(req *model.Request) (Round, error) {
 	n := len(m.requests)
 	m.requests = append(m.requests, cloneRequest(req))
 	if n >= len(m.rounds) {
-		return Round{}, fault.New(fault.ModelFailed, "script ended after %d rounds, this is request %d", len(m.rounds), n+1).
+		return Round{}, fault.New(fault.ModelRejected, "script ended after %d rounds, this is request %d", len(m.rounds), n+1).
 			WithHint("Add a round to scripted.New for request %d, which ended with %s.", n+1, lastOf(req))
 	}
 	return m.rounds[n], nil

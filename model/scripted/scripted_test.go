@@ -73,16 +73,16 @@ func TestAScriptThatEndsSaysWhatIsMissing(t *testing.T) {
 	}
 	_, err := model.Collect(m.Stream(t.Context(), hello()))
 	fe, ok := errors.AsType[*fault.Error](err)
-	if !ok || fe.Code != fault.ModelFailed || fe.Hint == "" {
-		t.Errorf("got %v, want model_failed with a hint", err)
+	if !ok || fe.Code != fault.ModelRejected || fe.Hint == "" {
+		t.Errorf("got %v, want model_rejected with a hint", err)
 	}
 }
 
 func TestValuesThatAreNoJSONFailTheirRound(t *testing.T) {
 	for _, r := range []scripted.Round{scripted.JSON(make(chan int)), scripted.CallTool("add", make(chan int))} {
 		_, err := model.Collect(scripted.New(r).Stream(t.Context(), hello()))
-		if !errors.Is(err, fault.ModelFailed) {
-			t.Errorf("got %v, want model_failed", err)
+		if !errors.Is(err, fault.ModelRejected) {
+			t.Errorf("got %v, want model_rejected", err)
 		}
 	}
 }
