@@ -64,6 +64,7 @@ func (w wants) decline() (input, error) {
 		case methodElicit:
 			in.responses[key] = &sdk.ElicitResult{Action: "decline"}
 		case methodRoots:
+			//lint:ignore SA1019 servers may ask for roots until the feature is gone
 			in.responses[key] = &sdk.ListRootsResult{Roots: []*sdk.Root{}}
 		default:
 			return input{}, provider.Refused(resultInput, "the server asks for "+fault.Quote(req.Method)+", which this client does not offer")
