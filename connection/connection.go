@@ -36,8 +36,10 @@ func (n Name) Check() error {
 	if n.valid() {
 		return nil
 	}
+	// Whatever stands for a name here may be as long as somebody likes.
+	place := string(n[:min(len(n), 2*maxName)])
 	return fault.New(fault.ConnectionInvalid, "connection name %s is malformed", fault.Quote(string(n))).
-		At(string(n), "").
+		At(place, "").
 		WithHint("Use a letter followed by letters, digits, _ or -, at most %d in all.", maxName)
 }
 

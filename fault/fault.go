@@ -40,7 +40,7 @@ type Code string
 func (c Code) Error() string { return string(c) }
 
 // Config reports whether the code is a configuration error: found at
-// construction or validation, never while a call runs.
+// construction, or when work is validated before it starts, never by a call.
 func (c Code) Config() bool {
 	return c != "" && strings.ToUpper(string(c)) == string(c)
 }
@@ -260,8 +260,9 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// CodeOf returns the code of the outermost Error in err's tree, Cancelled or
-// Timeout for bare context errors, and "" for any other error and for nil.
+// CodeOf returns the code of the outermost Error in err's tree, else of a Code
+// that is in it, Cancelled or Timeout for bare context errors, and "" for any
+// other error and for nil.
 func CodeOf(err error) Code {
 	if fe, ok := errors.AsType[*Error](err); ok {
 		return fe.Code

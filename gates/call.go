@@ -93,7 +93,7 @@ type Hook struct {
 	Name string
 	// BeforeToolCall decides about one call. It may be called concurrently and
 	// must return when ctx ends. The Call is the hook's own. An error or a panic
-	// refuses the call. Nil abstains.
+	// refuses the call. Required: a hook without one would let everything through.
 	BeforeToolCall func(context.Context, *Call) (Decision, error)
 	// FailOpen lets the call go on when the hook fails or panics.
 	FailOpen bool

@@ -111,7 +111,8 @@ type Outcome struct {
 	Identity *provider.Identity
 	// Err is nil or a *fault.Error. Codes: op_unknown, args_invalid,
 	// steering_denied, not_sent, outcome_unknown, op_failed, result_invalid,
-	// connection_unavailable, and what Before returned.
+	// connection_unavailable, panicked, those of context errors, and what Before
+	// or a Go tool returned.
 	Err error
 	// Gate names the gate that refused the call; "" if none did.
 	Gate string

@@ -136,7 +136,7 @@ func (f *flight) contain(what string, into *error) {
 	scrub := f.chain.scrub
 	f.chain.log.Error("a panic was contained", "in", what, "op", f.call.Op, "connection", string(f.call.Connection),
 		"panic", scrub.String(fmt.Sprint(p)), "stack", scrub.String(string(debug.Stack())))
-	*into = fault.New(fault.Panicked, "%s panicked: %v", what, p)
+	*into = fault.New(fault.Panicked, "%s panicked: %s", what, fault.Quote(fmt.Sprint(p)))
 }
 
 // openRefs is the gate for references to things on a server. No kind of

@@ -1,6 +1,7 @@
 package gates
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strconv"
@@ -95,10 +96,8 @@ func (f *flight) place(err error) error {
 // truncate cuts content that is longer than MaxResult, with a notice in its
 // place, and what a peer says about its failure.
 func truncate(f *flight) {
-	if fe, ok := f.out.Err.(*fault.Error); ok && fe.Code == fault.OpFailed && fe.Err != nil {
-		if text := fe.Err.Error(); len(text) > maxErrorText {
-			fe.Err = errors.New(cut(text, maxErrorText))
-		}
+	if fe, ok := f.out.Err.(*fault.Error); ok && fe.Err != nil {
+		fe.Err = bounded(fe.Err)
 	}
 	left := f.chain.maxResult - len(f.out.Value)
 	for i := range f.out.Content {
@@ -112,6 +111,34 @@ func truncate(f *flight) {
 		return
 	}
 }
+
+// bounded cuts the text of a cause that is too long for a log or a model. What
+// the cause can be matched by stays.
+func bounded(err error) error {
+	text := err.Error()
+	if len(text) <= maxErrorText {
+		return err
+	}
+	short := &shortError{text: cut(text, maxErrorText)}
+	if inner, ok := errors.AsType[*fault.Error](err); ok {
+		short.causes = append(short.causes, inner.Code)
+	}
+	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, ended) {
+			short.causes = append(short.causes, ended)
+		}
+	}
+	return short
+}
+
+// shortError is an error whose text was cut.
+type shortError struct {
+	text   string
+	causes []error
+}
+
+func (e *shortError) Error() string   { return e.text }
+func (e *shortError) Unwrap() []error { return e.causes }
 
 // shortened is what remains of a block, with a notice for what is left out.
 func shortened(b provider.Content, left, following int) provider.Content {

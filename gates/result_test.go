@@ -261,3 +261,21 @@ func TestSchemaChecksForOthers(t *testing.T) {
 		t.Error("no schema refuses something")
 	}
 }
+
+func TestNoErrorIsLongerThanALogCanTake(t *testing.T) {
+	long := strings.Repeat("x", 5<<20)
+	for name, err := range map[string]error{
+		"refused": provider.Refused("", long), "unknown": provider.Unknown(errors.New(long)),
+		"no code": errors.New(long), "cancelled": fmt.Errorf("%s: %w", long, context.Canceled),
+	} {
+		p := newPeer("")
+		p.err = err
+		out := gates.New(nil).Call(t.Context(), p.request("echo", `{"text":"a"}`))
+		if out.Err == nil || len(fmt.Sprint(out.Err)) > 64<<10 {
+			t.Errorf("%s: %d bytes", name, len(fmt.Sprint(out.Err)))
+		}
+		if name == "cancelled" && !errors.Is(out.Err, context.Canceled) {
+			t.Errorf("%s lost what it matches", name)
+		}
+	}
+}

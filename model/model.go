@@ -33,7 +33,6 @@ package model
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"iter"
 	"strings"
 
@@ -68,7 +67,7 @@ type Tool struct {
 	Args        json.RawMessage // JSON Schema, an object at its root
 }
 
-// ToolChoice says whether the model must use tools. The zero value is Auto.
+// ToolChoice says whether the model must use tools. The zero value is ChooseAuto.
 type ToolChoice struct {
 	Mode ChoiceMode
 	Name string // the tool, for ChooseTool
@@ -212,9 +211,7 @@ func Collect(stream iter.Seq2[Event, error]) (*Reply, error) {
 		}
 	}
 	if reply == nil {
-		return nil, fault.From(errNoReply, fault.ModelFailed)
+		return nil, fault.New(fault.ModelFailed, "stream ended without a reply")
 	}
 	return reply, nil
 }
-
-var errNoReply = errors.New("stream ended without a reply")

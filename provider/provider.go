@@ -229,7 +229,7 @@ type (
 	Checker interface{ Check() error }
 	// Equaler tells whether another provider is the same server with the same
 	// options, so that a name may be attached again. Without it two providers
-	// are equal only if they are the same pointer.
+	// are equal if == says so, which for pointers means being the same.
 	Equaler interface{ Equal(Provider) bool }
 	// Provisioner makes a fresh connection on demand, for pools.
 	Provisioner interface {

@@ -17,6 +17,7 @@ type fan struct {
 	input  json.RawMessage
 	paths  []Step
 	cancel context.CancelCauseFunc
+	ended  func(i int) // told of each path's end, nil for nobody
 
 	mu       sync.Mutex
 	outcomes []Outcome // by path
@@ -25,10 +26,12 @@ type fan struct {
 
 // sideBySide runs paths and waits for all of them, at most limit at once, 0 for
 // all. It returns the outcomes that count: all, or in a race the winner's.
-func sideBySide(c Context, mode Mode, limit int, paths []Step, input json.RawMessage) ([]Outcome, error) {
+// A function given as ended is told when a path has ended, also one that was
+// replayed or never started.
+func sideBySide(c Context, mode Mode, limit int, paths []Step, input json.RawMessage, ended func(i int)) ([]Outcome, error) {
 	ctx, cancel := context.WithCancelCause(c.Context)
 	defer cancel(nil)
-	f := &fan{c: c.With(ctx), mode: mode, input: input, paths: paths, cancel: cancel,
+	f := &fan{c: c.With(ctx), mode: mode, input: input, paths: paths, cancel: cancel, ended: ended,
 		outcomes: make([]Outcome, len(paths)), decider: -1}
 	for i, s := range paths {
 		f.outcomes[i] = Outcome{ID: s.StepID(), Index: i}
@@ -75,6 +78,9 @@ func (f *fan) path(i int) {
 // settle keeps a path's outcome. The first that decides ends the others.
 func (f *fan) settle(i int, out json.RawMessage, err error) {
 	decides := f.keep(i, out, err)
+	if f.ended != nil {
+		f.ended(i)
+	}
 	switch {
 	case !decides:
 	case err != nil:

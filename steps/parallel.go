@@ -101,7 +101,7 @@ func (s Parallel) run(c Context, input json.RawMessage) (json.RawMessage, error)
 	if err != nil {
 		return nil, err
 	}
-	outcomes, err := sideBySide(c, s.Mode, s.Limit, paths, input)
+	outcomes, err := sideBySide(c, s.Mode, s.Limit, paths, input, nil)
 	if err != nil {
 		return nil, err
 	}

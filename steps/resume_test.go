@@ -55,6 +55,13 @@ func trees() map[string]steps.Step {
 			Until: steps.MaxSteps(2)},
 		"loop over failures": steps.Loop{ID: "l", Body: op("a", "flaky"), Max: 2,
 			OnError: func(steps.Context, error) steps.Recovery { return steps.LoopRetry }},
+		"wait":                  steps.Wait{ID: "w", Connection: "c", Event: "e", Around: op("a", "one")},
+		"wait around a failure": steps.Wait{ID: "w", Connection: "c", Event: "e", Around: op("a", "refused")},
+		"wait any": steps.WaitAny{ID: "any", Waits: []steps.Wait{
+			{ID: "w", Connection: "c", Event: "refused"}, {ID: "v", Connection: "c", Event: "e", Around: op("a", "one")}}},
+		"wait for none": steps.WaitAny{ID: "any", Waits: []steps.Wait{
+			{ID: "w", Connection: "c", Event: "refused"}, {ID: "v", Connection: "c", Event: "e", Around: op("a", "refused")}}},
+		"failing spawn": steps.Spawn{ID: "sp", Child: op("a", "refused")},
 		"spawn": steps.Spawn{ID: "sp", Child: steps.If{ID: "if",
 			Cond: func(steps.Context, json.RawMessage) (bool, error) { return true, nil }, Then: op("a", "one")}},
 	}
@@ -66,6 +73,22 @@ func serve(_ context.Context, path steps.Path, s *steps.Call, _ json.RawMessage)
 		return nil, provider.Refused("no", "refused at "+string(path))
 	}
 	return json.Marshal(s.Op + " at " + string(path))
+}
+
+// listen is a source that refuses "refused", and lets everything else happen
+// once Around has run.
+func listen(ctx context.Context, _ steps.Path, s *steps.Wait, around func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+	if s.Event == "refused" {
+		return nil, provider.Refused("no", "no such event")
+	}
+	w := steps.Waited[json.RawMessage]{Event: provider.Event{Type: s.Event}, Payload: json.RawMessage("1")}
+	if around != nil {
+		var err error
+		if w.Around, err = around(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(w)
 }
 
 // outcome makes what a run came to comparable.
@@ -90,7 +113,7 @@ func TestAResumeAgreesWithALiveRun(t *testing.T) {
 	for name, s := range trees() {
 		t.Run(name, func(t *testing.T) {
 			h := newHouse(t)
-			h.call = serve
+			h.call, h.wait = serve, listen
 			want, records := attempt(t, h, s), h.leaves
 			h.restart()
 			if got := attempt(t, h, s); got != want || len(h.ran) != 0 {
@@ -106,7 +129,7 @@ func TestAResumeAgreesWithALiveRun(t *testing.T) {
 func resumeFrom(t *testing.T, s steps.Step, k int, want outcome) {
 	t.Helper()
 	h := newHouse(t)
-	h.call, h.dieAt = serve, k
+	h.call, h.wait, h.dieAt = serve, listen, k
 	// A race may be over before its losers come to a record, and so be done
 	// with fewer records than another time.
 	if _, err := steps.Run(t.Context(), h, s, nil); !errors.Is(err, errDied) && h.leaves >= k {

@@ -2,13 +2,16 @@ package steps
 
 import (
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/bridle-dev/bridle/fault"
 )
 
 // Retry says how often a Func is tried and how long to wait in between. The
-// end of the run and configuration errors are never retried. When the last
+// end of the run and configuration errors are never retried, and neither is an
+// outcome_unknown unless Unknown is set: the effect may have happened, and a
+// second attempt would cause it again under a key of its own. When the last
 // attempt has failed the step is step_failed, with that attempt's error
 // underneath.
 type Retry struct {
@@ -20,6 +23,8 @@ type Retry struct {
 	Delay time.Duration
 	// MaxDelay bounds each delay. 0 is 30 s.
 	MaxDelay time.Duration
+	// Unknown retries an outcome_unknown too: only for work that may be done twice.
+	Unknown bool
 }
 
 // Backoff says how long to wait after the n-th failure, n from 1.
@@ -64,7 +69,8 @@ func (r Retry) run(c Context, f func(Context) (json.RawMessage, error)) (json.Ra
 		switch {
 		case err == nil:
 			return out, nil
-		case c.ended(c.path) != nil || fault.CodeOf(err).Config():
+		case c.ended(c.path) != nil || fault.CodeOf(err).Config(),
+			errors.Is(err, fault.OutcomeUnknown) && !r.Unknown:
 			return nil, err
 		case n >= r.Attempts:
 			return nil, fault.New(fault.StepFailed, "gave up after %d attempts: %w", n, err)

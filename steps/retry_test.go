@@ -75,20 +75,26 @@ func TestARetryDoesNotRepeatWhatSucceeded(t *testing.T) {
 	}
 }
 
-func TestAPanicIsRetriedAConfigurationErrorIsNot(t *testing.T) {
+func TestWhatIsRetried(t *testing.T) {
+	lost := func() error {
+		return fault.New(fault.StepFailed, "pay: %w", fault.New(fault.OutcomeUnknown, "reply lost"))
+	}
 	for name, c := range map[string]struct {
-		fail func() error
-		want int
+		fail  func() error
+		retry steps.Retry
+		want  int
 	}{
-		"panic":         {func() error { panic("boom") }, 2},
-		"configuration": {func() error { return fault.New(fault.ConnectionUnknown, "no such connection") }, 1},
+		"panic":                  {func() error { panic("boom") }, steps.Retry{Attempts: 2}, 2},
+		"configuration":          {func() error { return fault.New(fault.ConnectionUnknown, "no such connection") }, steps.Retry{Attempts: 2}, 1},
+		"outcome unknown":        {lost, steps.Retry{Attempts: 2}, 1},
+		"outcome unknown, asked": {lost, steps.Retry{Attempts: 2, Unknown: true}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			attempts := 0
 			newHouse(t).fails(steps.Func("f", func(steps.Context, any) (int, error) {
 				attempts++
 				return 0, c.fail()
-			}).WithRetry(steps.Retry{Attempts: 2}), "")
+			}).WithRetry(c.retry), "")
 			if attempts != c.want {
 				t.Errorf("%d attempts, want %d", attempts, c.want)
 			}

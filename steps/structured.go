@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/internal/reflectschema"
 	"github.com/bridle-dev/bridle/model"
 )
 
@@ -14,8 +15,8 @@ import (
 // does not is a model_parse_error.
 func Structured[Out any](s CallModel) Typed[Out] {
 	t := reflect.TypeFor[Out]()
-	schema, err := schemaOf(t)
-	s.output = &model.Output{Name: outputName(t), Schema: schema.text}
+	schema, err := reflectschema.Of(t)
+	s.output = &model.Output{Name: outputName(t), Schema: schema.Text}
 	return structured[Out]{CallModel: s, err: err}
 }
 

@@ -8,12 +8,13 @@ import (
 	"reflect"
 
 	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/internal/reflectschema"
 )
 
 // FuncTool is a Go function that models may call. Make it with NewTool.
 type FuncTool struct {
 	name, description string
-	args              schema
+	args              reflectschema.Schema
 	err               error // what is wrong with it
 	invoke            func(Context, json.RawMessage) (json.RawMessage, error)
 }
@@ -24,15 +25,16 @@ type FuncTool struct {
 // reported by Check, by harness.New, and by Check of a step that uses it.
 //
 // f's Context belongs to the call; what f runs through it is recorded under it.
+// Its conversation is empty: a model that f asks sees what f gives it.
 func NewTool[In, Out any](name, description string, f func(Context, In) (Out, error)) *FuncTool {
-	args, err := schemaOf(reflect.TypeFor[In]())
+	args, err := reflectschema.Of(reflect.TypeFor[In]())
 	t := &FuncTool{name: name, description: description, args: args}
 	switch {
 	case !validToolName(name):
 		t.err = t.invalid("name is malformed", "Use 1 to 64 letters, digits, _ or -.")
 	case err != nil:
 		t.err = t.invalid(err.Error(), "Use arguments that encoding/json can read.")
-	case !args.object:
+	case !args.Object:
 		t.err = t.invalid("arguments of type "+reflect.TypeFor[In]().String()+" are no JSON object",
 			"Put the arguments into a struct.")
 	case f == nil:
@@ -90,7 +92,7 @@ func (t *FuncTool) Name() string { return t.name }
 func (t *FuncTool) Description() string { return t.description }
 
 // Args is the JSON Schema of the arguments. The caller owns it.
-func (t *FuncTool) Args() json.RawMessage { return bytes.Clone(t.args.text) }
+func (t *FuncTool) Args() json.RawMessage { return bytes.Clone(t.args.Text) }
 
 // Check returns TOOL_INVALID if the tool cannot be used.
 func (t *FuncTool) Check() error {

@@ -55,12 +55,15 @@ func (s WaitAny) check(r *report) {
 
 func (s WaitAny) run(c Context, input json.RawMessage) (json.RawMessage, error) {
 	ready := newBarrier(len(s.Waits))
-	paths := make([]Step, len(s.Waits))
+	paths, joints := make([]Step, len(s.Waits)), make([]*joint, len(s.Waits))
 	for i, w := range s.Waits {
-		paths[i] = &joint{Wait: w, ready: ready}
+		joints[i] = &joint{Wait: w, ready: ready}
+		paths[i] = joints[i]
 	}
+	// A wait that failed in an earlier process is replayed and never listens.
+	arrive := func(i int) { joints[i].arrive() }
 	return within(c, s.Timeout, func(c Context) (json.RawMessage, error) {
-		won, err := sideBySide(c, ModeRace, 0, paths, input)
+		won, err := sideBySide(c, ModeRace, 0, paths, input, arrive)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +83,6 @@ type joint struct {
 }
 
 func (s *joint) run(c Context, input json.RawMessage) (json.RawMessage, error) {
-	defer s.arrive()
 	return s.listen(c, func(ctx context.Context) (json.RawMessage, error) {
 		s.arrive()
 		if s.Around == nil {

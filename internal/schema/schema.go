@@ -45,7 +45,7 @@ func Compile(document json.RawMessage) (s *Schema, err error) {
 	}
 	tree, issue := Parse(document, maxDocumentDepth)
 	if issue != nil {
-		return nil, fmt.Errorf("%s%s", issue.Path, issue.Message)
+		return nil, fmt.Errorf("%s %s", orWhole(issue.Path), issue.Message)
 	}
 	if err := checkRoot(tree); err != nil {
 		return nil, err
@@ -123,10 +123,24 @@ func (s *Schema) relax(node any, path string, named bool) {
 			delete(node, "pattern")
 			s.notes = append(s.notes, "the pattern of "+orWhole(path)+" cannot be checked here: "+fault.Quote(p))
 		}
+		if by, ok := node["patternProperties"].(map[string]any); ok && !named {
+			s.relaxKeys(by, path)
+		}
 		for _, key := range slices.Sorted(maps.Keys(node)) {
 			if named || !data(key) {
 				s.relax(node[key], path+"/"+key, !named && names(key))
 			}
+		}
+	}
+}
+
+// relaxKeys removes the schemas of properties that are chosen by a pattern of
+// that kind.
+func (s *Schema) relaxKeys(by map[string]any, path string) {
+	for _, pattern := range slices.Sorted(maps.Keys(by)) {
+		if !compiles(pattern) {
+			delete(by, pattern)
+			s.notes = append(s.notes, "the properties of "+orWhole(path)+" that fit a pattern cannot be checked here: "+fault.Quote(pattern))
 		}
 	}
 }
