@@ -28,7 +28,8 @@ func TestAnAgentSignsInInARealBrowser(t *testing.T) {
 	config := browserConfig(t, peers.Chromium(t), mark)
 	page := serve(t)
 
-	server := mcp.Stdio(append(cli, "--config", config, "--timeout-settle", "0"), &mcp.StdioOptions{Dir: t.TempDir()})
+	server := mcp.Stdio(append(cli, "--config", config, "--timeout-settle", "0"), &mcp.StdioOptions{
+		Dir: t.TempDir(), Env: []string{"TMPDIR=" + t.TempDir()}})
 	answer, err := signIn(t.Context(), server, page.url, func(ev harness.Event) { t.Log(ev) })
 	if err != nil {
 		t.Fatal(err)

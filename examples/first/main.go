@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"os/signal"
 
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/harness"
@@ -14,21 +15,25 @@ import (
 )
 
 func main() {
-	ctx := context.Background()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
 	h, err := harness.New(harness.Config{
 		Name:        "first",
 		Model:       scripted.New(scripted.CallTool("everything_echo", map[string]any{"message": "hello"}), scripted.Say("It echoes.")),
-		Connections: connection.Set{"everything": {Provider: mcp.Stdio(os.Args[1:], nil)}},
+		Connections: connection.Set{"everything": {Provider: mcp.Stdio(os.Args[1:], nil), Required: true}},
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer h.Close(ctx)
+	defer h.Close(context.WithoutCancel(ctx))
 	turn, err := h.Execute(ctx, "Try the echo tool", nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	for ev := range turn.Events(ctx) {
 		fmt.Println(ev)
+	}
+	if _, err := turn.Wait(ctx); err != nil {
+		log.Fatal(err)
 	}
 }

@@ -108,9 +108,8 @@ func lastResult(req *model.Request) string { return req.Items[len(req.Items)-1].
 // shown leaves out what would be noise in a first look.
 func shown(ev harness.Event) bool {
 	switch ev.Type {
-	case event.MessageAccepted, event.CallCompleted, event.TurnCompleted, event.TurnAborted, event.Warning:
-		return true
-	case event.ModelCompleted:
+	case event.MessageAccepted, event.ModelCompleted, event.CallCompleted, event.Warning,
+		event.TurnCompleted, event.TurnAborted:
 		return true
 	}
 	return false
