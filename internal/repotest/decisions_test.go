@@ -32,7 +32,7 @@ func directRequirements(mod string) []string {
 
 // reasoned are the modules that begin a row of a table.
 func reasoned(text string) []string {
-	return firstGroups(`(?m)^\| ([a-z]+\.[a-z]+/\S+) \|`, text)
+	return firstGroups(`(?m)^\| ([a-z]+(?:\.[a-z]+)+/\S+) \|`, text)
 }
 
 func firstGroups(pattern, text string) []string {
