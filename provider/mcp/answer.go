@@ -70,7 +70,7 @@ func (w *wire) answer(req *http.Request, msg *jsonrpc.Request, resp *http.Respon
 		if err != nil {
 			return w.unreadable(req, msg, x, err)
 		}
-		m, err := jsonrpc.DecodeMessage(data)
+		m, err := decodeMessage(data)
 		if r, ok := m.(*jsonrpc.Response); err != nil || !ok || idKey(r.ID) != idKey(msg.ID) {
 			return w.unreadable(req, msg, x, errors.New("the server's reply is no answer to the request"))
 		}

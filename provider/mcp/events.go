@@ -147,7 +147,7 @@ func (w *wire) observe(e sseEvent) (msg jsonrpc.Message, pass bool) {
 	if len(e.data) == 0 {
 		return nil, e.id != "" || e.retry != ""
 	}
-	msg, err := jsonrpc.DecodeMessage(e.data)
+	msg, err := decodeMessage(e.data)
 	if err != nil {
 		w.log.Warn("mcp server sent an event that is no message")
 		return nil, false

@@ -49,7 +49,7 @@ func (w *wire) askOnce(ctx context.Context, version string) (*jsonrpc.Response, 
 	if saysNothing(resp.StatusCode) {
 		return nil, refusedConnect(resp, data)
 	}
-	if msg, err := jsonrpc.DecodeMessage(data); err == nil {
+	if msg, err := decodeMessage(data); err == nil {
 		if r, ok := msg.(*jsonrpc.Response); ok {
 			return r, nil
 		}
@@ -74,7 +74,7 @@ func (w *wire) probeAnswer(resp *http.Response) (*jsonrpc.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		msg, err := jsonrpc.DecodeMessage(data)
+		msg, err := decodeMessage(data)
 		if r, ok := msg.(*jsonrpc.Response); err == nil && ok {
 			return r, nil
 		}

@@ -220,7 +220,7 @@ func (c *lineConn) deliver(line []byte) {
 // 2025-03-26 allowed.
 func decodeLine(line []byte) ([]jsonrpc.Message, bool) {
 	if line[0] != '[' {
-		msg, err := jsonrpc.DecodeMessage(line)
+		msg, err := decodeMessage(line)
 		return []jsonrpc.Message{msg}, err == nil
 	}
 	var parts []json.RawMessage
@@ -229,7 +229,7 @@ func decodeLine(line []byte) ([]jsonrpc.Message, bool) {
 	}
 	var all []jsonrpc.Message
 	for _, part := range parts {
-		msg, err := jsonrpc.DecodeMessage(part)
+		msg, err := decodeMessage(part)
 		if err != nil {
 			return nil, false
 		}

@@ -124,7 +124,7 @@ func message(req *http.Request) (jsonrpc.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	return jsonrpc.DecodeMessage(data)
+	return decodeMessage(data)
 }
 
 // reply is a response made here.
