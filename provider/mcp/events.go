@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -61,21 +63,24 @@ func readEvent(r *bufio.Reader, max int) (sseEvent, error) {
 }
 
 // write writes the event as the SDK reads it.
-func (e sseEvent) write(w io.Writer) error {
-	var b bytes.Buffer
-	for _, f := range []struct{ name, value string }{{"id", e.id}, {"event", e.name}, {"retry", e.retry}} {
-		if f.value != "" {
-			b.WriteString(f.name + ": " + f.value + "\n")
-		}
-	}
+func (e sseEvent) write(b *bytes.Buffer) {
+	writeField(b, "id: ", e.id)
+	writeField(b, "event: ", e.name)
+	writeField(b, "retry: ", e.retry)
 	for line := range bytes.SplitSeq(e.data, []byte("\n")) {
 		b.WriteString("data: ")
 		b.Write(line)
 		b.WriteByte('\n')
 	}
 	b.WriteByte('\n')
-	_, err := w.Write(b.Bytes())
-	return err
+}
+
+func writeField(b *bytes.Buffer, name, value string) {
+	if value != "" {
+		b.WriteString(name)
+		b.WriteString(value)
+		b.WriteByte('\n')
+	}
 }
 
 // drainTime is how long a stream may stay open after its answer came. One that
@@ -85,60 +90,121 @@ const drainTime = time.Second
 // events passes the events of a response on, looking at each. forCall is the
 // id of the request that the stream answers, nil for the rest of a stream.
 func (w *wire) events(body io.ReadCloser, forCall *jsonrpc.ID) io.ReadCloser {
-	r, pipe := io.Pipe()
-	started := w.spawn(func() {
-		stop := w.onEnd(func() { pipe.CloseWithError(io.EOF) })
-		defer stop()
-		defer body.Close()
-		pipe.CloseWithError(w.copyAnswer(body, pipe, forCall))
-	})
-	if !started {
-		body.Close()
-		pipe.CloseWithError(io.EOF)
-	}
-	return &pipedBody{PipeReader: r, from: body}
+	b := &eventBody{w: w, from: body, forCall: forCall, in: lentReader(body)}
+	b.stop = w.onEnd(func() { body.Close() })
+	return b
 }
 
-// copyAnswer copies events until the stream ends or nobody reads any more.
-func (w *wire) copyAnswer(body io.ReadCloser, out io.Writer, forCall *jsonrpc.ID) error {
-	in := bufio.NewReaderSize(body, 32<<10)
-	for {
-		e, err := readEvent(in, w.maxBody)
-		if errors.Is(err, errEventTooLarge) && forCall != nil {
-			w.tap.find(*forCall).decide(provider.Unknown(w.tooLarge()))
-			sseEvent{data: errorReply(*forCall, w.tooLarge())}.write(out)
+// eventBody is the body of a response whose events are looked at as they are
+// read. Reading and closing may happen at the same time.
+type eventBody struct {
+	w       *wire
+	from    io.ReadCloser
+	forCall *jsonrpc.ID
+	stop    func() bool
+
+	answered atomic.Bool // the answer has been read
+
+	mu    sync.Mutex    // of whoever reads
+	in    *bufio.Reader // nil at the end
+	rest  bytes.Buffer  // looked at, not read yet
+	timer *time.Timer   // ends a stream that goes on after its answer
+}
+
+// Read implements io.Reader. However a stream ends, it is the end: the SDK
+// takes an error for the end of the session.
+func (b *eventBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.rest.Len() == 0 {
+		if b.in == nil {
+			return 0, io.EOF
 		}
-		if err != nil {
-			return io.EOF
-		}
-		msg, pass := w.observe(e)
-		if !pass {
-			continue
-		}
-		answer, ok := msg.(*jsonrpc.Response)
-		if last := ok && forCall != nil && idKey(answer.ID) == idKey(*forCall); last {
-			// The caller goes on at once, and its context may end.
-			if b, ok := body.(*freeingBody); ok {
-				b.settle()
-				timer := time.AfterFunc(drainTime, func() { b.Close() })
-				defer timer.Stop()
-			}
-		}
-		if e.write(out) != nil {
-			return io.EOF
+		if !b.next() {
+			b.end()
 		}
 	}
+	return b.rest.Read(p)
 }
 
-// pipedBody closes the network's body too, which unblocks its reader.
-type pipedBody struct {
-	*io.PipeReader
-	from io.Closer
+// next takes one event from the network and reports whether there may be more.
+func (b *eventBody) next() bool {
+	e, err := readEvent(b.in, b.w.maxBody)
+	if errors.Is(err, errEventTooLarge) && b.forCall != nil {
+		b.w.tap.find(*b.forCall).decide(provider.Unknown(b.w.tooLarge()))
+		sseEvent{data: errorReply(*b.forCall, b.w.tooLarge())}.write(&b.rest)
+	}
+	if err != nil {
+		return false
+	}
+	msg, pass := b.w.observe(e)
+	if !pass {
+		return true
+	}
+	if answer, ok := msg.(*jsonrpc.Response); ok && b.forCall != nil && idKey(answer.ID) == idKey(*b.forCall) {
+		b.answer()
+	}
+	e.write(&b.rest)
+	return true
 }
 
-func (b *pipedBody) Close() error {
-	b.PipeReader.Close()
+// answer is called with the answer: the caller goes on at once, and its context
+// may end, but a stream that ends soon leaves its connection to the next request.
+func (b *eventBody) answer() {
+	if from, ok := b.from.(*freeingBody); ok {
+		from.settle()
+	}
+	b.timer = time.AfterFunc(drainTime, func() { b.from.Close() })
+	b.answered.Store(true)
+}
+
+// end gives back what the stream held. The caller holds mu.
+func (b *eventBody) end() {
+	if b.in == nil {
+		return
+	}
+	b.stop()
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+	b.from.Close()
+	giveBack(b.in)
+	b.in = nil
+}
+
+// Close implements io.Closer. After the answer the rest of the stream is read
+// away beside it, so that the connection can be used again.
+func (b *eventBody) Close() error {
+	if b.answered.Load() && b.w.spawn(b.drain) {
+		return nil
+	}
+	b.stop()
 	return b.from.Close()
+}
+
+func (b *eventBody) drain() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.in != nil {
+		b.rest.Reset()
+		if !b.next() {
+			b.end()
+		}
+	}
+}
+
+// readers are buffers of responses, which are many and short.
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 16<<10) }} //allow:var a pool is what several share
+
+func lentReader(r io.Reader) *bufio.Reader {
+	in := readers.Get().(*bufio.Reader)
+	in.Reset(r)
+	return in
+}
+
+func giveBack(in *bufio.Reader) {
+	in.Reset(nil)
+	readers.Put(in)
 }
 
 // observe looks at an event and reports whether to pass it on. One that is no

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -200,7 +201,9 @@ func (w *wire) copyEvents(resp *http.Response, out io.Writer, at *position) {
 		if req.Method == methodAcknowledged && w.listening.acknowledged(req.Params) {
 			w.missed()
 		}
-		if (sseEvent{data: e.data}).write(out) != nil {
+		var text bytes.Buffer
+		sseEvent{data: e.data}.write(&text)
+		if _, err := text.WriteTo(out); err != nil {
 			return
 		}
 	}
