@@ -90,7 +90,7 @@ const drainTime = time.Second
 // events passes the events of a response on, looking at each. forCall is the
 // id of the request that the stream answers, nil for the rest of a stream.
 func (w *wire) events(body io.ReadCloser, forCall *jsonrpc.ID) io.ReadCloser {
-	b := &eventBody{w: w, from: body, forCall: forCall, in: lentReader(body)}
+	b := &eventBody{w: w, from: body, forCall: forCall, in: w.lentReader(body)}
 	b.stop = w.onEnd(func() { body.Close() })
 	return b
 }
@@ -168,7 +168,7 @@ func (b *eventBody) end() {
 		b.timer.Stop()
 	}
 	b.from.Close()
-	giveBack(b.in)
+	b.w.giveBack(b.in)
 	b.in = nil
 }
 
@@ -193,18 +193,19 @@ func (b *eventBody) drain() {
 	}
 }
 
-// readers are buffers of responses, which are many and short.
-var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 16<<10) }} //allow:var a pool is what several share
-
-func lentReader(r io.Reader) *bufio.Reader {
-	in := readers.Get().(*bufio.Reader)
-	in.Reset(r)
-	return in
+// lentReader is a buffer from those that earlier responses gave back: responses
+// are many and short.
+func (w *wire) lentReader(r io.Reader) *bufio.Reader {
+	if in, ok := w.readers.Get().(*bufio.Reader); ok {
+		in.Reset(r)
+		return in
+	}
+	return bufio.NewReaderSize(r, 16<<10)
 }
 
-func giveBack(in *bufio.Reader) {
+func (w *wire) giveBack(in *bufio.Reader) {
 	in.Reset(nil)
-	readers.Put(in)
+	w.readers.Put(in)
 }
 
 // observe looks at an event and reports whether to pass it on. One that is no

@@ -40,6 +40,7 @@ type wire struct {
 	ended   <-chan struct{}                 // closed by cut
 	onEnd   func(func()) (stop func() bool) // runs a function once cut was called
 	streams sync.WaitGroup                  // goroutines that copy streams
+	readers sync.Pool                       // of *bufio.Reader, for responses
 	opening *latch                          // released once announcements can arrive
 	losing  chan error                      // the reason the peer is gone; capacity 1
 
