@@ -27,7 +27,8 @@ type CallModel struct {
 	// Params tune the model. The zero value leaves its service's defaults.
 	Params model.Params
 	// MaxRounds bounds how often the model is asked. 0 is 32. After the last
-	// one it is asked once more, without tools, to answer with what it has.
+	// one it is asked once more, with its tools listed but none to be called, to
+	// answer with what it has.
 	MaxRounds int
 	// Quiet keeps the step's text deltas out of the events.
 	Quiet bool

@@ -27,7 +27,7 @@ type fan struct {
 // sideBySide runs paths and waits for all of them, at most limit at once, 0 for
 // all. It returns the outcomes that count: all, or in a race the winner's.
 // A function given as ended is told when a path has ended, also one that was
-// replayed or never started.
+// replayed or never started; by then a path that decided has ended the others.
 func sideBySide(c Context, mode Mode, limit int, paths []Step, input json.RawMessage, ended func(i int)) ([]Outcome, error) {
 	ctx, cancel := context.WithCancelCause(c.Context)
 	defer cancel(nil)
@@ -78,15 +78,15 @@ func (f *fan) path(i int) {
 // settle keeps a path's outcome. The first that decides ends the others.
 func (f *fan) settle(i int, out json.RawMessage, err error) {
 	decides := f.keep(i, out, err)
-	if f.ended != nil {
-		f.ended(i)
-	}
 	switch {
 	case !decides:
 	case err != nil:
 		f.cancel(errSiblingFailed)
 	default:
 		f.cancel(errSiblingWon)
+	}
+	if f.ended != nil {
+		f.ended(i)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -170,5 +171,31 @@ func TestWaitAnyFailsWhenAllWaitsDo(t *testing.T) {
 		{ID: "a", Connection: "shop", Event: "unknown"}, {ID: "b", Connection: "shop", Event: "unknown"}}}, "")
 	if got.Code != fault.ForkPartial || !errors.Is(got, fault.OpUnknown) {
 		t.Errorf("got %v, want fork_partial over op_unknown", got)
+	}
+}
+
+// A wait that came first ends the others before it counts as having arrived:
+// what they would have caused must not happen beside it.
+func TestNoAroundRunsOnceAWaitHasMatched(t *testing.T) {
+	for range 2000 {
+		listening := make(chan struct{})
+		h := newHouse(t)
+		h.wait = func(ctx context.Context, path steps.Path, s *steps.Wait, around func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+			if s.ID == "first" {
+				<-listening
+				return json.Marshal(steps.Waited[json.RawMessage]{Payload: json.RawMessage("1")})
+			}
+			close(listening)
+			return around(ctx)
+		}
+		out := h.run(steps.WaitAny{ID: "any", Waits: []steps.Wait{
+			{ID: "first", Connection: "c", Event: "e"},
+			{ID: "second", Connection: "c", Event: "e", Around: steps.Call{ID: "effect", Connection: "c", Op: "pay"}},
+		}}, "")
+		for path, n := range h.ran {
+			if strings.Contains(string(path), "effect") {
+				t.Fatalf("%s ran %d times beside %s", path, n, out)
+			}
+		}
 	}
 }

@@ -117,8 +117,7 @@ func (b *barrier) arrive() {
 func (b *barrier) wait(ctx context.Context) error {
 	select {
 	case <-b.open:
-		return nil
 	case <-ctx.Done():
-		return ctx.Err()
 	}
+	return ctx.Err()
 }
