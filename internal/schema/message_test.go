@@ -1,6 +1,7 @@
 package schema_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/bridle-dev/bridle/internal/schema"
@@ -37,6 +38,20 @@ func TestFindingsInWords(t *testing.T) {
 		found := compile(t, c.schema).Validate(tree)
 		if len(found) != 1 || found[0].Message != c.want {
 			t.Errorf("%s against %s: got %+v, want %q", c.value, c.schema, found, c.want)
+		}
+	}
+}
+
+// What is wrong with a schema ends up in a harness's notes.
+func TestUnusableSchemasInWords(t *testing.T) {
+	for document, want := range map[string]string{
+		`{"a":{"b":1e999}}`: "/a/b is a number out of range",
+		`[`:                 "the whole value is not valid JSON",
+		`[]`:                "is neither an object nor true or false",
+	} {
+		_, err := schema.Compile([]byte(document))
+		if err == nil || !strings.HasPrefix(err.Error(), want) { //allow:errtext the words are what is tested
+			t.Errorf("%s: got %v, want %s", document, err, want)
 		}
 	}
 }

@@ -7,9 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/bridle-dev/bridle/fault"
@@ -105,65 +102,6 @@ func known(dialect string) bool {
 	case "schema", "draft-04/schema", "draft-06/schema", "draft-07/schema",
 		"draft/2019-09/schema", "draft/2020-12/schema":
 		return ok
-	}
-	return false
-}
-
-// relax removes patterns that Go's expressions cannot state (those of ECMA-262
-// can look ahead): the server checks them itself, and an operation is worth
-// more than its pattern. Within named, the keys of node are not keywords.
-func (s *Schema) relax(node any, path string, named bool) {
-	switch node := node.(type) {
-	case []any:
-		for _, item := range node {
-			s.relax(item, path, false)
-		}
-	case map[string]any:
-		if p, ok := node["pattern"].(string); ok && !named && !compiles(p) {
-			delete(node, "pattern")
-			s.notes = append(s.notes, "the pattern of "+orWhole(path)+" cannot be checked here: "+fault.Quote(p))
-		}
-		if by, ok := node["patternProperties"].(map[string]any); ok && !named {
-			s.relaxKeys(by, path)
-		}
-		for _, key := range slices.Sorted(maps.Keys(node)) {
-			if named || !data(key) {
-				s.relax(node[key], path+"/"+key, !named && names(key))
-			}
-		}
-	}
-}
-
-// relaxKeys removes the schemas of properties that are chosen by a pattern of
-// that kind.
-func (s *Schema) relaxKeys(by map[string]any, path string) {
-	for _, pattern := range slices.Sorted(maps.Keys(by)) {
-		if !compiles(pattern) {
-			delete(by, pattern)
-			s.notes = append(s.notes, "the properties of "+orWhole(path)+" that fit a pattern cannot be checked here: "+fault.Quote(pattern))
-		}
-	}
-}
-
-func compiles(pattern string) bool {
-	_, err := regexp.Compile(pattern)
-	return err == nil
-}
-
-// data reports whether a keyword's value is data, in which nothing is a keyword.
-func data(keyword string) bool {
-	switch keyword {
-	case "const", "enum", "default", "examples":
-		return true
-	}
-	return false
-}
-
-// names reports whether a keyword's value holds schemas by name.
-func names(keyword string) bool {
-	switch keyword {
-	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
-		return true
 	}
 	return false
 }

@@ -291,3 +291,32 @@ func FuzzCanonical(f *testing.F) {
 		}
 	})
 }
+
+// A pattern that cannot be checked here must not refuse what it would let
+// through: nothing may depend on what it says.
+func TestWhatDependsOnASkippedPatternIsSkippedToo(t *testing.T) {
+	for name, c := range map[string]struct {
+		schema, value string
+		fits          bool
+	}{
+		"no other properties":      {`{"patternProperties":{"^(?!x-)":{"type":"string"}},"additionalProperties":false}`, `{"a":"b"}`, true},
+		"none left over":           {`{"allOf":[{"patternProperties":{"^(?!x-)":{}}}],"unevaluatedProperties":false}`, `{"a":"b"}`, true},
+		"not":                      {`{"not":{"pattern":"^(?=x)"}}`, `"y"`, true},
+		"exactly one":              {`{"oneOf":[{"pattern":"^(?=x)"},{"pattern":"^y"}]}`, `"y"`, true},
+		"any is left of one":       {`{"oneOf":[{"type":"string","pattern":"^(?=x)"},{"type":"integer"}]}`, `true`, false},
+		"one beside any":           {`{"oneOf":[{"pattern":"^(?=x)"},{"pattern":"^y"}],"anyOf":[{"type":"string"}]}`, `"y"`, true},
+		"condition":                {`{"if":{"pattern":"^(?=x)"},"then":false}`, `"y"`, true},
+		"at most":                  {`{"contains":{"pattern":"^(?=x)"},"maxContains":1}`, `["y","z"]`, true},
+		"by the side of a pattern": {`{"pattern":"^(?=x)","not":{"const":"y"}}`, `"y"`, false},
+		"names of the host":        {`{"properties":{"not":{"pattern":"^(?=x)"}}}`, `{"not":1,"b":2}`, true},
+	} {
+		tree, issue := schema.Parse([]byte(c.value), 8)
+		if issue != nil {
+			t.Fatal(issue)
+		}
+		s := compile(t, c.schema)
+		if issues := s.Validate(tree); (len(issues) == 0) != c.fits || len(s.Notes()) != 1 {
+			t.Errorf("%s: %v, notes %q", name, issues, s.Notes())
+		}
+	}
+}
