@@ -21,7 +21,9 @@
 package connection
 
 import (
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/provider"
@@ -36,11 +38,18 @@ func (n Name) Check() error {
 	if n.valid() {
 		return nil
 	}
-	// Whatever stands for a name here may be as long as somebody likes.
-	place := string(n[:min(len(n), 2*maxName)])
 	return fault.New(fault.ConnectionInvalid, "connection name %s is malformed", fault.Quote(string(n))).
-		At(place, "").
+		At(n.place(), "").
 		WithHint("Use a letter followed by letters, digits, _ or -, at most %d in all.", maxName)
+}
+
+// place is the name for use in an error's place, which is shown as it is: "" if
+// it is too long for that or would break the line.
+func (n Name) place() string {
+	if len(n) > 2*maxName || strings.ContainsFunc(string(n), func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return ""
+	}
+	return string(n)
 }
 
 const maxName = 64
