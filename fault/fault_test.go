@@ -157,3 +157,27 @@ func TestQuoteIsBoundedAndOneLine(t *testing.T) {
 		t.Errorf("Quote cut a rune in two: %s", long)
 	}
 }
+
+func TestNamesAreBounded(t *testing.T) {
+	many := make([]string, 5000)
+	for i := range many {
+		many[i] = strings.Repeat("x", 1000)
+	}
+	for _, c := range []struct {
+		names []string
+		want  string
+	}{
+		{nil, "none"},
+		{[]string{"a"}, `"a"`},
+		{[]string{"a", "b\n"}, `"a", "b\n"`},
+		{strings.Split("abcdefghij", ""), `"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"`},
+		{strings.Split("abcdefghijkl", ""), `"a", "b", "c", "d", "e", "f", "g", "h", "i", "j" and 2 more`},
+	} {
+		if got := fault.Names(c.names); got != c.want {
+			t.Errorf("got %s, want %s", got, c.want)
+		}
+	}
+	if got := fault.Names(many); len(got) > 2000 {
+		t.Errorf("%d bytes for many long names", len(got))
+	}
+}
