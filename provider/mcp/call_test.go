@@ -13,6 +13,7 @@ import (
 )
 
 func TestArgumentsArriveByteForByte(t *testing.T) { // B038, B040
+	t.Parallel()
 	c := connect(t, server("good"), &host{})
 	tests := map[string]string{
 		`{"n":9007199254740993,"neg":-9223372036854775807}`: `{"n":9007199254740993,"neg":-9223372036854775807}`,
@@ -30,6 +31,7 @@ func TestArgumentsArriveByteForByte(t *testing.T) { // B038, B040
 }
 
 func TestStructuredResultIsExact(t *testing.T) { // B038, B042, B044
+	t.Parallel()
 	c := connect(t, server("good"), &host{})
 	r := call(t, c, "echo", `{"n":9007199254740993}`)
 	if got, want := string(r.Value), `{"n":9007199254740993}`; got != want {
@@ -41,6 +43,7 @@ func TestStructuredResultIsExact(t *testing.T) { // B038, B042, B044
 }
 
 func TestCallMetadata(t *testing.T) {
+	t.Parallel()
 	c := connect(t, server("good"), &host{})
 	r, err := c.Call(within(t), &provider.CallRequest{
 		Op: "meta", Key: "run:1", Approval: "granted",
@@ -68,6 +71,7 @@ func TestCallMetadata(t *testing.T) {
 }
 
 func TestContentBlocks(t *testing.T) {
+	t.Parallel()
 	c := connect(t, server("good"), &host{})
 	want := []provider.Content{
 		{Type: provider.ContentText, Text: "hello"},
@@ -82,6 +86,7 @@ func TestContentBlocks(t *testing.T) {
 }
 
 func TestFailuresOfTools(t *testing.T) { // B032
+	t.Parallel()
 	c := connect(t, server("good"), &host{})
 	_, err := c.Call(within(t), &provider.CallRequest{Op: "fail"})
 	wantCode(t, err, fault.OpFailed)
@@ -103,6 +108,7 @@ func TestFailuresOfTools(t *testing.T) { // B032
 }
 
 func TestIdentityOnResult(t *testing.T) {
+	t.Parallel()
 	c := connect(t, server("good"), &host{})
 	first := c.Identity()
 	if first.Surface != "mcp" || first.Instance == "" {
@@ -122,6 +128,7 @@ func TestIdentityOnResult(t *testing.T) {
 }
 
 func TestProgressComesInOrderBeforeTheResult(t *testing.T) {
+	t.Parallel()
 	c := connect(t, server("good"), &host{})
 	var got []float64
 	_, err := c.Call(within(t), &provider.CallRequest{Op: "steps", Progress: func(p provider.Progress) {
@@ -160,6 +167,7 @@ func rawAnswers(answers ...string) []string {
 }
 
 func TestOddAnswersToCalls(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, answer string
 		want         fault.Code // "" for success

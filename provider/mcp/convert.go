@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"mime"
 	"strings"
@@ -71,7 +72,7 @@ type resourceContents struct {
 // empty success.
 func decodeCall(raw json.RawMessage) (*provider.CallResult, error) {
 	var r callResult
-	if err := json.Unmarshal(raw, &r); err != nil {
+	if err := decodeObject(raw, &r); err != nil {
 		return nil, unreadable(err)
 	}
 	if err := checkType(r.Type); err != nil {
@@ -91,6 +92,14 @@ func decodeCall(raw json.RawMessage) (*provider.CallResult, error) {
 		out.Content = append(out.Content, b.content())
 	}
 	return out, nil
+}
+
+// decodeObject reads a result, which null is not.
+func decodeObject(raw json.RawMessage, into any) error {
+	if string(raw) == "null" {
+		return errors.New("it is null")
+	}
+	return json.Unmarshal(raw, into)
 }
 
 // unreadable is an answer that is not what MCP says. The server may have done
@@ -163,7 +172,7 @@ func decodeRead(raw json.RawMessage) (*provider.ReadResult, error) {
 		Type     string             `json:"resultType"`
 		Contents []resourceContents `json:"contents"`
 	}
-	if err := json.Unmarshal(raw, &r); err != nil {
+	if err := decodeObject(raw, &r); err != nil {
 		return nil, unreadable(err)
 	}
 	if err := checkType(r.Type); err != nil {

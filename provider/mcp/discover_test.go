@@ -33,6 +33,7 @@ func page(from, to int, cursor string) string {
 }
 
 func TestToolListsArePagedToTheirEnd(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name  string
 		pages []string
@@ -68,6 +69,7 @@ func TestToolListsArePagedToTheirEnd(t *testing.T) {
 }
 
 func TestSchemasAndHintsAreTheServersOwn(t *testing.T) { // B036
+	t.Parallel()
 	schema := `{"type":"object","$defs":{"Q":{"type":"integer","maximum":9007199254740993}},"properties":{"q":{"$ref":"#/$defs/Q"}},"oneOf":[{"required":["q"]}]}`
 	m := connect(t, raw(`tools/list={"tools":[{"name":"t","inputSchema":`+schema+`,"outputSchema":{"type":"array"},"annotations":{"title":"T","readOnlyHint":false,"idempotentHint":true}}]}`), &host{}).Manifest()
 	no, yes := false, true
@@ -81,6 +83,7 @@ func TestSchemasAndHintsAreTheServersOwn(t *testing.T) { // B036
 }
 
 func TestWhatIsNotOfferedIsNotAsked(t *testing.T) {
+	t.Parallel()
 	m := connect(t, raw(`initialize={"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"raw","version":"1"}}`), &host{}).Manifest()
 	if len(m.Operations)+len(m.Reads)+len(m.Notes) != 0 {
 		t.Errorf("got %+v, want nothing", m)
@@ -88,6 +91,7 @@ func TestWhatIsNotOfferedIsNotAsked(t *testing.T) {
 }
 
 func TestFailingResourceListKeepsTools(t *testing.T) {
+	t.Parallel()
 	m := connect(t, raw(`initialize={"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{}},"serverInfo":{"name":"raw","version":"1"}}`), &host{}).Manifest()
 	if len(m.Operations) != 1 || len(m.Notes) != 1 {
 		t.Errorf("got %d operations and notes %q, want the tool and a note", len(m.Operations), m.Notes)
@@ -95,6 +99,7 @@ func TestFailingResourceListKeepsTools(t *testing.T) {
 }
 
 func TestDeclarationOfTheConnection(t *testing.T) {
+	t.Parallel()
 	c := connect(t, raw(`initialize={"protocolVersion":"2025-11-25","capabilities":{"tools":{},"experimental":{"tools.noetic/connection":{"profiles":["browser@1.2.0"],"identity":{"surface":"web","instance":"i1","epoch":"e"},"determinism":"costly"}}},"serverInfo":{"name":"raw","version":"1"}}`), &host{})
 	if want := (provider.Identity{Surface: "web", Instance: "i1", Epoch: "e"}); c.Identity() != want {
 		t.Errorf("identity: got %+v, want %+v", c.Identity(), want)
@@ -106,6 +111,7 @@ func TestDeclarationOfTheConnection(t *testing.T) {
 }
 
 func TestReads(t *testing.T) {
+	t.Parallel()
 	c := connect(t, server("good"), &host{})
 	want := []provider.Read{
 		{Name: "test://config", Title: "config", URI: "test://config", MIMEType: "application/json"},
@@ -140,6 +146,7 @@ func TestReads(t *testing.T) {
 }
 
 func TestChangedListsAreFetchedAgain(t *testing.T) { // B026
+	t.Parallel()
 	c := connect(t, server("good"), &host{})
 	changes := make(chan provider.Change, 100)
 	w, _ := provider.Ability[provider.Watcher](c)
@@ -158,6 +165,7 @@ func TestChangedListsAreFetchedAgain(t *testing.T) { // B026
 }
 
 func TestStormOfChangesIsCalmed(t *testing.T) {
+	t.Parallel()
 	lists := make(chan struct{}, 10000)
 	f := serveHTTP(t, eras()["legacy"])
 	f.intercept(func(_ http.ResponseWriter, r *http.Request) {

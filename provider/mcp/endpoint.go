@@ -9,7 +9,7 @@ import (
 )
 
 // deleteTimeout bounds the goodbye to a session; the server may be silent.
-const deleteTimeout = 2 * time.Second
+const deleteTimeout = time.Second
 
 // lose reports that the peer is gone.
 func (w *wire) lose(reason error) {

@@ -39,6 +39,7 @@ func patient(mode string, args ...string) provider.Provider {
 }
 
 func TestEraOfAChildIsProbed(t *testing.T) {
+	t.Parallel()
 	refusal := func(code int, data string) string {
 		return fmt.Sprintf(`server/discover=!{"jsonrpc":"2.0","id":$ID,"error":{"code":%d,"message":"no","data":%s}}`, code, data)
 	}
@@ -86,6 +87,7 @@ func TestEraOfAChildIsProbed(t *testing.T) {
 }
 
 func TestServerThatCannotBeProbedIsRemembered(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"mute", "quitter"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -105,6 +107,7 @@ func TestServerThatCannotBeProbedIsRemembered(t *testing.T) {
 // TestEraAfterAnUpgrade swaps the program of a server between two connections
 // of one provider value, for each pair of eras.
 func TestEraAfterAnUpgrade(t *testing.T) {
+	t.Parallel()
 	programs := map[string][]string{
 		"old": serverCommand("raw", rawAnswers()...), "mute": serverCommand("mute"),
 		"quitter": serverCommand("quitter"), "modern": serverCommand("raw", rawAnswers(discoverResult(`"2026-07-28"`), modernTools)...),
@@ -143,6 +146,7 @@ func install(t *testing.T, path string, command []string) {
 }
 
 func TestEraOfAnEndpointIsDecidedByTheServerOnly(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name  string
 		reply func(w http.ResponseWriter)
@@ -230,6 +234,7 @@ func TestSilentEndpointIsNotTakenForAnOldOne(t *testing.T) {
 // TestBothErasInOneHarness has a server of each era over each transport, and
 // replaces one HTTP server by one of the other era while the harness runs.
 func TestBothErasInOneHarness(t *testing.T) {
+	t.Parallel()
 	replaced := serveHTTP(t, eras()["legacy"])
 	set := connection.Set{
 		"oldchild":  {Provider: server("quitter")},

@@ -16,6 +16,7 @@ import (
 
 // TestServerEverything talks to the reference server of the MCP project.
 func TestServerEverything(t *testing.T) {
+	t.Parallel()
 	h := &host{}
 	c := connect(t, mcp.Stdio(append(peers.Node(t, peers.Everything, "dist/index.js"), "stdio"), nil), h)
 	if got := call(t, c, "echo", `{"message":"hello"}`).Content[0].Text; got != "Echo: hello" {
@@ -73,6 +74,7 @@ func everythingReads(t *testing.T, c provider.Conn) {
 
 // TestServerMemory is a small second server of other hands.
 func TestServerMemory(t *testing.T) {
+	t.Parallel()
 	p := mcp.Stdio(peers.Node(t, peers.Memory, "dist/index.js"), &mcp.StdioOptions{
 		Env: []string{"MEMORY_FILE_PATH=" + t.TempDir() + "/memory.json"},
 	})
@@ -85,6 +87,7 @@ func TestServerMemory(t *testing.T) {
 
 // TestServerPlaywright drives a real browser to a page and reads it.
 func TestServerPlaywright(t *testing.T) {
+	t.Parallel()
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		io.WriteString(w, "<title>Bridle</title><h1>A real page</h1>")

@@ -60,6 +60,7 @@ func processes(mark string) []int {
 }
 
 func TestAKilledServerCostsItsCallAndNothingElse(t *testing.T) {
+	t.Parallel()
 	mark := fmt.Sprintf("victim-%d-%d", os.Getpid(), time.Now().UnixNano())
 	h := started(t, map[connection.Name][]string{
 		"victim":    serverCommand("good", mark),
@@ -132,6 +133,7 @@ func stopped(t *testing.T) context.Context {
 }
 
 func TestServersThatDoNotWorkCostOnlyThemselves(t *testing.T) {
+	t.Parallel()
 	h, err := harness.New(harness.Config{Name: t.Name(), Connections: connection.Set{
 		"good":    {Provider: mcp.Stdio(serverCommand("good"), nil)},
 		"broken":  {Provider: mcp.Stdio(serverCommand("broken"), nil)},

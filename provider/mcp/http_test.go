@@ -103,6 +103,7 @@ func onCall(h func(w http.ResponseWriter, r *http.Request, id string)) http.Hand
 }
 
 func TestHTTPBothEras(t *testing.T) {
+	t.Parallel()
 	for name, opts := range eras() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,6 +143,7 @@ func TestHTTPBothEras(t *testing.T) {
 }
 
 func TestHTTPListChanged(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"legacy", "modern"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -222,6 +224,7 @@ func TestOddHTTPAnswersCostOneCall(t *testing.T) {
 }
 
 func TestForgottenSessionClosesTheConnection(t *testing.T) { // B002, B004, B010
+	t.Parallel()
 	for name, body := range map[string]string{
 		"plain":    "session not found",
 		"json-rpc": `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`,
@@ -248,6 +251,7 @@ func TestForgottenSessionClosesTheConnection(t *testing.T) { // B002, B004, B010
 }
 
 func TestDeadServerIsNoticed(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"legacy", "modern"} {
 		t.Run(name, func(t *testing.T) {
 			f := serveHTTP(t, eras()[name])
@@ -298,6 +302,7 @@ func TestBusyServerIsNotTakenForAnOldOne(t *testing.T) {
 }
 
 func TestCredentialsStayWithTheServer(t *testing.T) { // B086, B162
+	t.Parallel()
 	var mu sync.Mutex
 	var leaked []string
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -358,6 +363,7 @@ func TestRedirectWithinTheOriginIsFollowed(t *testing.T) {
 }
 
 func TestSilentServerCannotHoldRelease(t *testing.T) { // B012
+	t.Parallel()
 	f := serveHTTP(t, eras()["legacy"])
 	c := connect(t, mcp.HTTP(f.URL, nil), &host{})
 	over := make(chan struct{})

@@ -13,6 +13,7 @@ import (
 // TestServerThatAsksIsAnsweredAtOnce: nobody is there to be asked, so each way
 // of asking ends with the tool's own view of a refusal, and never waits.
 func TestServerThatAsksIsAnsweredAtOnce(t *testing.T) { // B074
+	t.Parallel()
 	for era, opts := range eras() {
 		t.Run(era, func(t *testing.T) {
 			t.Parallel()

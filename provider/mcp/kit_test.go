@@ -84,6 +84,7 @@ func runKept(dir string) {
 }
 
 func TestStdioConformance(t *testing.T) {
+	t.Parallel()
 	providertest.Run(t, providertest.Config{
 		New: func(t *testing.T) provider.Provider {
 			dir := t.TempDir()
@@ -148,8 +149,10 @@ func (s *site) acted() []providertest.Call {
 }
 
 func TestHTTPConformance(t *testing.T) {
+	t.Parallel()
 	for _, era := range []string{"legacy", "modern"} {
 		t.Run(era, func(t *testing.T) {
+			t.Parallel()
 			cfg := providertest.Config{
 				New:       func(t *testing.T) provider.Provider { return newSite(t, eras()[era]) },
 				Abilities: providertest.Abilities{Reads: true, Watch: true},

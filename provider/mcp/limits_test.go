@@ -13,6 +13,7 @@ import (
 // TestLimitsOfACall covers both transports: each limit ends the call, the
 // server hears of it, and the connection goes on.
 func TestLimitsOfACall(t *testing.T) { // B090, B092, B096
+	t.Parallel()
 	const short, long = 60 * time.Millisecond, 20 * time.Second
 	tests := []struct {
 		name       string
@@ -79,6 +80,7 @@ func TestNegativeLimitsAreMistakes(t *testing.T) {
 }
 
 func TestConnectTimeout(t *testing.T) {
+	t.Parallel()
 	h := &host{}
 	p := mcp.Stdio(serverCommand("silent"), &mcp.StdioOptions{ConnectTimeout: 100 * time.Millisecond})
 	_, err := p.Connect(within(t), h.options())

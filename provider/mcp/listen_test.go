@@ -105,6 +105,7 @@ func announcers(t *testing.T, end, agrees string) map[string]provider.Provider {
 // TestSubscriptionIsOpenedAgain: a subscription that ended is asked for again,
 // and the lists are fetched after that, since changes may have been missed.
 func TestSubscriptionIsOpenedAgain(t *testing.T) {
+	t.Parallel()
 	for _, end := range []string{"result", "cancelled"} {
 		for transport, p := range announcers(t, end, `{"toolsListChanged":true}`) {
 			t.Run(transport+"/"+end, func(t *testing.T) {
@@ -120,6 +121,7 @@ func TestSubscriptionIsOpenedAgain(t *testing.T) {
 }
 
 func TestMissingAnnouncementsAreNoted(t *testing.T) {
+	t.Parallel()
 	for _, tt := range [][2]string{{"stays", `{}`}, {"stays", `{"toolsListChanged":false}`}, {"error", `{}`}} {
 		for transport, p := range announcers(t, tt[0], tt[1]) {
 			if tt[0] == "error" && transport == "http" {

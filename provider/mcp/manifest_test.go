@@ -10,6 +10,7 @@ import (
 )
 
 func TestHostileManifest(t *testing.T) {
+	t.Parallel()
 	huge := strings.Repeat("x", 1<<20)
 	tests := []struct {
 		name, tools string
@@ -48,6 +49,7 @@ func TestHostileManifest(t *testing.T) {
 }
 
 func TestTextsOfTheServerAreClean(t *testing.T) {
+	t.Parallel()
 	m := connect(t, raw(
 		`initialize={"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"},"instructions":"Use \u001b[31mme\u001b[0m\u0007 well"}`,
 		`tools/list={"tools":[{"name":"t","title":"T\u0008","description":"line\nnext\u001b]0;x\u0007\u202e"}]}`,
@@ -63,6 +65,7 @@ func TestTextsOfTheServerAreClean(t *testing.T) {
 // TestToolsWithImpossibleHeaders are left out where arguments are mirrored into
 // headers, and only there.
 func TestToolsWithImpossibleHeaders(t *testing.T) {
+	t.Parallel()
 	schemas := map[string]string{
 		"fine":      `{"properties":{"a":{"type":"string","x-mcp-header":"A"},"o":{"type":"object","properties":{"b":{"type":"integer","x-mcp-header":"B"}}}}}`,
 		"empty":     `{"properties":{"a":{"type":"string","x-mcp-header":""}}}`,

@@ -31,6 +31,7 @@ func runHost() {
 // TestServerEndsWithItsHost: the end of its input is all that a server needs
 // to hear when its host is killed.
 func TestServerEndsWithItsHost(t *testing.T) { // B034
+	t.Parallel()
 	command := serverCommand("host")
 	cmd := exec.Command(command[0], command[1:]...)
 	out, err := cmd.StdoutPipe()

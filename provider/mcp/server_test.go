@@ -61,6 +61,8 @@ func serve(mode string) {
 		time.Sleep(time.Hour) //allow:sleep doing nothing is what this server does
 	case "quitter": // knows only initialize and ends on anything else first
 		runQuitter()
+	case "fault":
+		runFault(os.Args[2], os.Args[3])
 	case "host":
 		runHost()
 	case "announcer":

@@ -66,6 +66,7 @@ func (e *expiring) expire() {
 // TestForgottenSessionIsOpenedAgainOnce: each way of forgetting a session costs
 // what was in flight a typed failure, and exactly one new session.
 func TestForgottenSessionIsOpenedAgainOnce(t *testing.T) { // B002, B004
+	t.Parallel()
 	tests := []struct {
 		name   string
 		refuse func(http.ResponseWriter)
@@ -128,6 +129,7 @@ func TestForgottenSessionIsOpenedAgainOnce(t *testing.T) { // B002, B004
 }
 
 func TestRefusalWithLiveSessionCostsOneCall(t *testing.T) {
+	t.Parallel()
 	for _, status := range []int{401, 503} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			f := serveHTTP(t, eras()["legacy"])

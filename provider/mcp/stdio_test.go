@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -128,6 +127,7 @@ func wantCode(t *testing.T, err error, want fault.Code) {
 }
 
 func TestStdioLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		mode string
 		end  fault.Code // of Release, "" for none
@@ -174,6 +174,7 @@ func TestStdioLeavesNothingBehind(t *testing.T) {
 }
 
 func TestConnectFailureLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"silent", "unreading", "broken"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -199,6 +200,7 @@ func TestConnectFailureLeavesNothingBehind(t *testing.T) {
 }
 
 func TestBannerIsCountedAndNoted(t *testing.T) { // B028
+	t.Parallel()
 	c := connect(t, server("banner"), &host{})
 	notes := strings.Join(c.Manifest().Notes, "\n")
 	if !strings.Contains(notes, "2 lines") || !strings.Contains(notes, "starting up") {
@@ -207,6 +209,7 @@ func TestBannerIsCountedAndNoted(t *testing.T) { // B028
 }
 
 func TestServerDeathEndsCallAndConnection(t *testing.T) { // B008
+	t.Parallel()
 	h := &host{}
 	c := connect(t, server("good"), h)
 	_, err := c.Call(within(t), &provider.CallRequest{Op: "die"})
@@ -226,6 +229,7 @@ func TestServerDeathEndsCallAndConnection(t *testing.T) { // B008
 }
 
 func TestKillMidCall(t *testing.T) {
+	t.Parallel()
 	h := &host{}
 	c := connect(t, server("good"), h)
 	failed := make(chan error, 1)
@@ -243,16 +247,8 @@ func TestKillMidCall(t *testing.T) {
 	h.gone(t)
 }
 
-func TestLongLines(t *testing.T) { // B016
-	c := connect(t, server("good"), &host{})
-	const size = 5 << 20
-	r := call(t, c, "big", fmt.Sprintf(`{"Size":%d}`, size))
-	if got := len(r.Content[0].Text); got != size {
-		t.Errorf("got %d bytes, want %d", got, size)
-	}
-}
-
 func TestOversizedLineCostsOnlyItsCall(t *testing.T) {
+	t.Parallel()
 	p := mcp.Stdio(serverCommand("good"), &mcp.StdioOptions{MaxLine: 64 << 10})
 	c := connect(t, p, &host{})
 	_, err := c.Call(within(t), &provider.CallRequest{Op: "big", Args: json.RawMessage(`{"Size":100000}`)})
@@ -292,6 +288,7 @@ func TestEnvironmentIsDeclared(t *testing.T) { // B170
 }
 
 func TestOutputOfTheServerIsScrubbed(t *testing.T) {
+	t.Parallel()
 	h := &host{}
 	p := mcp.Stdio(serverCommand("blabber"), &mcp.StdioOptions{Env: []string{"TOKEN=declared-secret"}})
 	_, err := p.Connect(within(t), h.options())
@@ -303,6 +300,7 @@ func TestOutputOfTheServerIsScrubbed(t *testing.T) {
 }
 
 func TestCancelledCallReturnsAtOnce(t *testing.T) {
+	t.Parallel()
 	c := connect(t, server("good"), &host{})
 	ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
 	defer cancel()
