@@ -93,7 +93,8 @@ type Hook struct {
 	Name string
 	// BeforeToolCall decides about one call. It may be called concurrently and
 	// must return when ctx ends. The Call is the hook's own. An error or a panic
-	// refuses the call. Required: a hook without one would let everything through.
+	// refuses the call. Required: a harness does not accept a hook without one;
+	// a Chain of one's own passes it over.
 	BeforeToolCall func(context.Context, *Call) (Decision, error)
 	// FailOpen lets the call go on when the hook fails or panics.
 	FailOpen bool

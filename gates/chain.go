@@ -3,11 +3,14 @@ package gates
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/bridle-dev/bridle/connection"
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/internal/schema"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/secrets"
 )
@@ -111,8 +114,8 @@ type Outcome struct {
 	Identity *provider.Identity
 	// Err is nil or a *fault.Error. Codes: op_unknown, args_invalid,
 	// steering_denied, not_sent, outcome_unknown, op_failed, result_invalid,
-	// connection_unavailable, panicked, those of context errors, and what Before
-	// or a Go tool returned.
+	// connection_unavailable, panicked, and what Before or a Go tool returned,
+	// cancelled and timeout for a bare context error of theirs.
 	Err error
 	// Gate names the gate that refused the call; "" if none did.
 	Gate string
@@ -156,13 +159,30 @@ func (c *Chain) Tool(ctx context.Context, r *ToolRequest) *Outcome {
 }
 
 // Event takes an event the way back: credentials in its payload are replaced.
-// Its id, cursor and identity stay, since they are compared. The payload is not
-// checked against the event's schema in this version.
-func (c *Chain) Event(_ *Catalog, e provider.Event) provider.Event {
+// Its id, cursor and identity stay, since they are compared. A payload that is
+// no JSON, or longer than a result may be, is result_invalid, and the event
+// comes without it; whether it fits the event's schema is not checked in this
+// version.
+func (c *Chain) Event(e provider.Event) (provider.Event, error) {
+	if issue := c.payloadIssue(e.Payload); issue != nil {
+		e.Payload = nil
+		return e, &fault.Error{Code: fault.ResultInvalid, Op: c.scrub.String(e.Type),
+			Issues: []fault.Issue{*issue}, Err: errors.New("the event's payload cannot be used")}
+	}
 	e.Payload = c.scrub.JSON(e.Payload)
-	return e
+	return e, nil
 }
 
-// Error takes an error the way back: credentials in its text are replaced, its
-// codes stay.
-func (c *Chain) Error(err error) error { return c.scrub.Error(err) }
+func (c *Chain) payloadIssue(payload json.RawMessage) *fault.Issue {
+	switch {
+	case payload == nil:
+		return nil
+	case len(payload) > c.maxResult:
+		return tooLong(len(payload), c.maxResult)
+	}
+	return schema.Valid(payload, maxResultDepth)
+}
+
+// Error takes an error the way back: credentials in its text are replaced and
+// it is cut to what a log can take; its codes stay.
+func (c *Chain) Error(err error) error { return bounded(c.scrub.Error(err)) }

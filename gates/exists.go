@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/internal/schema"
@@ -51,26 +50,10 @@ func (f *flight) unknown() error {
 	}
 	names := f.catalog.table(f.read)
 	if near := schema.Nearest(f.call.Op, maps.Keys(names), 3); len(near) > 0 {
-		return err.WithHint("Did you mean %s?", quoted(near))
+		return err.WithHint("Did you mean %s?", fault.Names(near))
 	}
 	if len(names) == 0 {
 		return err.WithHint("The connection offers none of kind %s.", kind)
 	}
-	return err.WithHint("Use one of those it offers: %s.", quoted(slices.Sorted(maps.Keys(names))))
-}
-
-// quoted lists a bounded number of names.
-func quoted(names []string) string {
-	const limit = 10
-	var b strings.Builder
-	for i, name := range names[:min(limit, len(names))] {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(fault.Quote(name))
-	}
-	if len(names) > limit {
-		b.WriteString(" and more")
-	}
-	return b.String()
+	return err.WithHint("Use one of those it offers: %s.", fault.Names(slices.Sorted(maps.Keys(names))))
 }

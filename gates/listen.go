@@ -55,9 +55,9 @@ func eventExists(_ context.Context, f *flight) error {
 		err := fault.New(fault.OpUnknown, "there is no event %s", fault.Quote(f.call.Op))
 		names := slices.Sorted(maps.Keys(f.catalog.events))
 		if near := schema.Nearest(f.call.Op, slices.Values(names), 3); len(near) > 0 {
-			return err.WithHint("Did you mean %s?", quoted(near))
+			return err.WithHint("Did you mean %s?", fault.Names(near))
 		}
-		return err.WithHint("The connection has: %s.", quoted(names))
+		return err.WithHint("The connection has: %s.", fault.Names(names))
 	}
 	args := e.Args
 	if args == nil {

@@ -1,7 +1,6 @@
 package gates
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strconv"
@@ -11,9 +10,6 @@ import (
 	"github.com/bridle-dev/bridle/internal/schema"
 	"github.com/bridle-dev/bridle/provider"
 )
-
-// maxErrorText bounds what a peer can say about its failure, in bytes.
-const maxErrorText = 32 << 10
 
 // checkResult checks the structured value: its size, that it is JSON, and the
 // result schema, which is about the value alone and never about the content
@@ -40,7 +36,7 @@ func (f *flight) resultIssues() []fault.Issue {
 	value, s := f.out.Value, f.entry.result
 	switch {
 	case len(value) > f.chain.maxResult:
-		return []fault.Issue{{Message: "has " + strconv.Itoa(len(value)) + " bytes, more than " + strconv.Itoa(f.chain.maxResult)}}
+		return []fault.Issue{*tooLong(len(value), f.chain.maxResult)}
 	case value == nil && s == nil:
 		return nil
 	case value == nil:
@@ -52,6 +48,10 @@ func (f *flight) resultIssues() []fault.Issue {
 		return nil
 	}
 	return s.Check(value)
+}
+
+func tooLong(size, limit int) *fault.Issue {
+	return &fault.Issue{Message: "has " + strconv.Itoa(size) + " bytes, more than " + strconv.Itoa(limit)}
 }
 
 // redact replaces credentials in everything that came back.
@@ -96,9 +96,7 @@ func (f *flight) place(err error) error {
 // truncate cuts content that is longer than MaxResult, with a notice in its
 // place, and what a peer says about its failure.
 func truncate(f *flight) {
-	if fe, ok := f.out.Err.(*fault.Error); ok && fe.Err != nil {
-		fe.Err = bounded(fe.Err)
-	}
+	f.out.Err = bounded(f.out.Err)
 	left := f.chain.maxResult - len(f.out.Value)
 	for i := range f.out.Content {
 		b := &f.out.Content[i]
@@ -111,34 +109,6 @@ func truncate(f *flight) {
 		return
 	}
 }
-
-// bounded cuts the text of a cause that is too long for a log or a model. What
-// the cause can be matched by stays.
-func bounded(err error) error {
-	text := err.Error()
-	if len(text) <= maxErrorText {
-		return err
-	}
-	short := &shortError{text: cut(text, maxErrorText)}
-	if inner, ok := errors.AsType[*fault.Error](err); ok {
-		short.causes = append(short.causes, inner.Code)
-	}
-	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
-		if errors.Is(err, ended) {
-			short.causes = append(short.causes, ended)
-		}
-	}
-	return short
-}
-
-// shortError is an error whose text was cut.
-type shortError struct {
-	text   string
-	causes []error
-}
-
-func (e *shortError) Error() string   { return e.text }
-func (e *shortError) Unwrap() []error { return e.causes }
 
 // shortened is what remains of a block, with a notice for what is left out.
 func shortened(b provider.Content, left, following int) provider.Content {

@@ -142,7 +142,10 @@ func TestASecretComesBackNowhere(t *testing.T) {
 	if out.Err != nil || len(out.Content) != 4 || len(progress) != 1 || len(out.Content[3].Data) == 0 {
 		t.Fatalf("got %+v, %+v", out, progress)
 	}
-	event := chain.Event(r.Catalog, provider.Event{Type: "notes.changed", Payload: json.RawMessage(`{"a":"` + secret + `"}`)})
+	event, err := chain.Event(provider.Event{Type: "notes.changed", Payload: json.RawMessage(`{"a":"` + secret + `"}`)})
+	if err != nil {
+		t.Error(err)
+	}
 	p.err = provider.Refused("E", "bad token "+secret)
 	failed := chain.Call(t.Context(), p.request("echo", `{}`))
 	if !errors.Is(failed.Err, fault.OpFailed) {
@@ -277,5 +280,92 @@ func TestNoErrorIsLongerThanALogCanTake(t *testing.T) {
 		if name == "cancelled" && !errors.Is(out.Err, context.Canceled) {
 			t.Errorf("%s lost what it matches", name)
 		}
+	}
+}
+
+func TestAnErrorThatIsCutKeepsItsFieldsAndCodes(t *testing.T) {
+	long := strings.Repeat("x", 5<<20)
+	inner := fault.New(fault.Guarded, "%s: %w", long, context.Canceled).WithHint("%s", long)
+	inner.PeerCode = "E7"
+	for range 1000 {
+		inner.Issues = append(inner.Issues, fault.Issue{Path: "/a", Message: long})
+	}
+	p := newPeer("")
+	p.err = fmt.Errorf("%s: %w", long, errors.Join(errors.New(long), inner))
+	out := gates.New(nil).Call(t.Context(), p.request("echo", `{}`))
+	if !errors.Is(out.Err, fault.SteeringDenied) || !errors.Is(out.Err, fault.Guarded) || !errors.Is(out.Err, context.Canceled) {
+		t.Error("codes are lost")
+	}
+	var kept *fault.Error
+	for _, cause := range causes(out.Err) {
+		if fe, ok := cause.(*fault.Error); ok && fe.PeerCode != "" {
+			kept = fe
+		}
+	}
+	if kept == nil || kept.PeerCode != "E7" || len(kept.Issues) == 0 || kept.Issues[0].Path != "/a" {
+		t.Errorf("fields are lost: %.200v", kept)
+	}
+	record, err := json.Marshal(out.Err)
+	if err != nil || len(record) > 256<<10 || len(out.Err.Error()) > 64<<10 {
+		t.Errorf("%d bytes of record, %d of text, %v", len(record), len(out.Err.Error()), err)
+	}
+	if lost := gates.New(nil).Error(p.err); !errors.Is(lost, fault.Guarded) || len(lost.Error()) > 64<<10 {
+		t.Errorf("an error beside a call: %d bytes", len(lost.Error()))
+	}
+	if len(inner.Issues[0].Message) != len(long) || len(inner.Hint) != len(long) {
+		t.Error("the provider's own error was changed")
+	}
+}
+
+// causes are err and all that it wraps.
+func causes(err error) []error {
+	all := []error{err}
+	switch err := err.(type) {
+	case interface{ Unwrap() error }:
+		if next := err.Unwrap(); next != nil {
+			all = append(all, causes(next)...)
+		}
+	case interface{ Unwrap() []error }:
+		for _, next := range err.Unwrap() {
+			all = append(all, causes(next)...)
+		}
+	}
+	return all
+}
+
+func TestAnEventThatIsNoJSONIsInvalid(t *testing.T) {
+	const secret = "tok-4711-abcdef"
+	s := secrets.NewScrubber()
+	s.Add(secret)
+	chain := gates.New(&gates.Options{Scrubber: s, MaxResult: 100})
+	for name, payload := range map[string]string{
+		"not JSON": `{"a":` + secret, "empty": " ", "too deep": strings.Repeat("[", 600),
+		"too long": `"` + strings.Repeat("x", 99) + `"`,
+	} {
+		ev, err := chain.Event(provider.Event{Type: "notes.changed", ID: "7", Cursor: "c7", Payload: json.RawMessage(payload)})
+		fe, ok := err.(*fault.Error)
+		if !ok || fe.Code != fault.ResultInvalid || fe.Op != "notes.changed" || len(fe.Issues) != 1 || strings.Contains(fmt.Sprint(fe), secret) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if ev.Payload != nil || ev.ID != "7" || ev.Cursor != "c7" {
+			t.Errorf("%s: got %+v", name, ev)
+		}
+	}
+	for _, payload := range []json.RawMessage{nil, json.RawMessage(`null`), json.RawMessage(`{"a":1,"a":2}`)} {
+		if ev, err := chain.Event(provider.Event{Type: "notes.changed", Payload: payload}); err != nil || string(ev.Payload) != string(payload) {
+			t.Errorf("%s: got %s, %v", payload, ev.Payload, err)
+		}
+	}
+}
+
+func TestAPanicsValueIsBounded(t *testing.T) {
+	p := newPeer("")
+	r := p.request("echo", `{}`)
+	r.Send = func(context.Context, *provider.CallRequest) (*provider.CallResult, error) {
+		panic(strings.Repeat("x", 1<<20) + "\n")
+	}
+	out := gates.New(nil).Call(t.Context(), r)
+	if !errors.Is(out.Err, fault.Panicked) || len(out.Err.Error()) > 1000 {
+		t.Errorf("%d bytes", len(out.Err.Error()))
 	}
 }

@@ -184,7 +184,10 @@ func (l *listening) match(ctx context.Context, sub provider.Subscription) (provi
 			l.x.emit(gap)
 			continue
 		}
-		if ev = l.x.h.chain.Event(nil, ev); l.filter == nil || l.filter(ev) {
+		if ev, err = l.x.h.chain.Event(ev); err != nil {
+			return provider.Event{}, placedCall(err, l.call)
+		}
+		if l.filter == nil || l.filter(ev) {
 			return ev, nil
 		}
 	}
