@@ -3,6 +3,7 @@ package inmemory
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -10,7 +11,7 @@ import (
 // one row of instance numbers.
 type family struct {
 	mu        sync.Mutex
-	members   []*Provider // guarded by mu; the first, then the provisioned ones
+	members   []*Provider // guarded by mu; the first, then the provisioned ones that are not released
 	calls     []*entry    // guarded by mu; in order of arrival
 	instances int         // guarded by mu
 }
@@ -30,23 +31,32 @@ func (f *family) add(p *Provider) {
 	f.members = append(f.members, p)
 }
 
+func (f *family) remove(p *Provider) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.members = slices.DeleteFunc(f.members, func(m *Provider) bool { return m == p })
+}
+
 // under returns p and all that it, or what it provisioned, provisioned.
 func (f *family) under(p *Provider) []*Provider {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var out []*Provider
 	for _, m := range f.members {
-		if m.within(p) {
+		if m.line.within(p.line) {
 			out = append(out, m)
 		}
 	}
 	return out
 }
 
-// within reports whether p is top or was provisioned under it.
-func (p *Provider) within(top *Provider) bool {
-	for t := p; t != nil; t = t.parent {
-		if t == top {
+// line is the descent of a thing, which the journal keeps when the thing is gone.
+type line struct{ above *line }
+
+// within reports whether l is top or was provisioned under it.
+func (l *line) within(top *line) bool {
+	for ; l != nil; l = l.above {
+		if l == top {
 			return true
 		}
 	}

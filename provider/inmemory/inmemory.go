@@ -106,6 +106,7 @@ type Options struct {
 type Provider struct {
 	family *family
 	parent *Provider // made it by Provision; nil for the first
+	line   *line
 
 	mu       sync.Mutex
 	opts     Options           // guarded by mu; the maps inside are never changed in place
@@ -134,8 +135,12 @@ func New(o Options) *Provider {
 
 func newThing(f *family, parent *Provider, o Options) *Provider {
 	o = o.clone()
+	descent := &line{}
+	if parent != nil {
+		descent.above = parent.line
+	}
 	return &Provider{
-		family: f, parent: parent, opts: o,
+		family: f, parent: parent, line: descent, opts: o,
 		identity: provider.Identity{Surface: o.Surface, Instance: f.instance(o.Surface)},
 		conns:    map[*conn]struct{}{},
 		faults:   map[string][]Fault{},

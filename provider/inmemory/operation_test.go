@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -30,6 +31,17 @@ type tree struct {
 type nested struct {
 	Tree  tree           `json:"tree"`
 	Extra map[string]int `json:"extra,omitempty"`
+}
+
+func TestTypesThatWriteThemselvesAreTheirText(t *testing.T) {
+	op := inmemory.Func(func(context.Context, *inmemory.Call, struct{ From netip.Addr }) (netip.Addr, error) {
+		return netip.Addr{}, nil
+	})
+	for value, schema := range map[string]json.RawMessage{`{"From":"127.0.0.1"}`: op.Args, `"127.0.0.1"`: op.Result} {
+		if err := validate(t, schema, value); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func TestFuncReflectsSchemas(t *testing.T) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"runtime"
 	"testing"
+	"weak"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -141,5 +143,25 @@ func TestSeveralConnectionsToOneThing(t *testing.T) {
 	}
 	if _, err := call(t.Context(), conns[1], "op"); err != nil {
 		t.Errorf("releasing one ended the other: %v", err)
+	}
+}
+
+func TestAReleasedThingIsForgotten(t *testing.T) {
+	p := browsers(t)
+	c := provision(t, p, `"a"`)
+	if _, err := call(t.Context(), c, "url"); err != nil {
+		t.Error(err)
+	}
+	thing := weak.Make(p.Provisioned()[0])
+	if err := c.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := len(p.Calls()); n != 1 {
+		t.Errorf("%d calls are remembered, want the one of the thing that is gone", n)
+	}
+	c = nil
+	runtime.GC()
+	if thing.Value() != nil {
+		t.Error("the thing is still held, with its operations and outcomes")
 	}
 }

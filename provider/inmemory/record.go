@@ -29,7 +29,7 @@ type Recorded struct {
 // entry is a Recorded in the journal, together with what guards it.
 type entry struct {
 	family *family
-	owner  *Provider
+	line   *line    // of the thing it reached
 	rec    Recorded // guarded by family.mu
 }
 
@@ -41,7 +41,7 @@ func (p *Provider) Calls() []Recorded {
 	defer p.family.mu.Unlock()
 	var out []Recorded
 	for _, e := range p.family.calls {
-		if e.owner.within(p) {
+		if e.line.within(p.line) {
 			rec := e.rec
 			rec.Args, rec.Trace = bytes.Clone(rec.Args), maps.Clone(rec.Trace)
 			out = append(out, rec)
@@ -52,7 +52,7 @@ func (p *Provider) Calls() []Recorded {
 
 func (p *Provider) record(req *provider.CallRequest) *entry {
 	own := cloneRequest(req)
-	e := &entry{family: p.family, owner: p, rec: Recorded{
+	e := &entry{family: p.family, line: p.line, rec: Recorded{
 		Op: own.Op, Args: own.Args, Key: own.Key, Execution: own.Execution,
 		Approval: own.Approval, Trace: own.Trace, Instance: p.Identity().Instance, Time: time.Now(),
 	}}

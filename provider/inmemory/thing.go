@@ -97,6 +97,7 @@ var errClosed = fault.New(fault.Closed, "in-memory provider was closed")
 
 // vanish ends a thing whose only owner released it.
 func (p *Provider) vanish() {
+	p.family.remove(p)
 	for _, w := range p.shut(errReleased) {
 		w.cancel(errTaskCancelled)
 	}
