@@ -9,8 +9,18 @@
 //	})
 //	others, err := mcp.FromConfig(".mcp.json") // as other clients write it
 //
+// # Eras
+//
 // Both protocol eras work: servers of revision 2026-07-28, which know no
-// sessions, and earlier ones, which open with initialize.
+// sessions, and earlier ones, which open with initialize. Each Connect asks
+// the server which it is, so one that was upgraded is noticed. Only the server's
+// own answer decides: a 5xx, 401, 429 or cut connection fails Connect. A child
+// that is silent about the question, or ends at it, is started again in the
+// earlier way, which is remembered until it gives another name or version.
+//
+// A session that the server forgot closes the connection; it is not opened
+// again in place, because a new session is a new thing with a state, and
+// perhaps operations, of its own.
 //
 // # Operations and reads
 //
@@ -18,16 +28,31 @@
 // A resource is a read named by its URI. A resource template is a read named
 // by the template, with the variables as its arguments. Lists are fetched page
 // by page when the connection is made, and again when the server announces a
-// change; what was left out or mended is in [provider.Manifest].Notes.
+// change; what was left out or mended is in [provider.Manifest].Notes. A
+// subscription that ends is asked for again, and the lists are fetched after it.
+//
+// # Servers that ask
+//
+// Nothing is declared that a server could ask for. One that asks a person all
+// the same is answered at once with a decline, one that asks for roots with
+// none, and one that asks for a model's help fails the call.
 //
 // # Errors
 //
 // A tool's own failure and a JSON-RPC error are [fault.OpFailed]; the latter
 // carries its number as PeerCode. A request of which no byte has left is
 // [fault.NotSent], one that may have arrived and has no readable answer is
-// [fault.OutcomeUnknown]. A connection that could not be made is
+// [fault.OutcomeUnknown], as is one cut by Timeout or IdleTimeout, which is
+// [fault.Timeout] too. A connection that could not be made is
 // [fault.Unavailable], a mistake in the options [fault.ConnectionInvalid].
 // Nothing is repeated or reconnected here: when Done closes, connect again.
+//
+// # Processes
+//
+// A child and its descendants share a process group, which is ended with the
+// connection. If this process is killed, a child ends with its input, unless it
+// ignores that; such ones carry BRIDLE_OWNER in their environment: random text
+// of the provider value, a colon and the pid of this process.
 //
 // # Credentials
 //

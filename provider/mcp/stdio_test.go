@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -320,15 +321,30 @@ func TestManyReconnectionsKeepFilesFlat(t *testing.T) { // B010
 		}
 		return len(entries)
 	}
+	e := newExpiring(t, func(w http.ResponseWriter) { http.Error(w, "session not found", http.StatusNotFound) })
 	before := count()
-	for range 10 {
-		conns, err := server("good").Connect(within(t), nil)
+	times := 10
+	if os.Getenv("BRIDLE_LONG") != "" {
+		times = 500
+	}
+	for range times {
+		conns, err := server("good").Connect(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		conns[0].Release(within(t))
-		server("broken").Connect(within(t), nil)
+		conns[0].Release(t.Context())
+		server("broken").Connect(t.Context(), nil)
+		remote, err := mcp.HTTP(e.URL, nil).Connect(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.expire()
+		if _, err := remote[0].Call(t.Context(), &provider.CallRequest{Op: "echo"}); err == nil {
+			t.Error("a call in a forgotten session succeeded")
+		}
+		remote[0].Release(t.Context())
 	}
+	e.CloseClientConnections()
 	if after := count(); after > before+2 {
 		t.Errorf("open files: got %d, want %d as before", after, before)
 	}
