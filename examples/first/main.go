@@ -17,23 +17,22 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	h, err := harness.New(harness.Config{
+	h := must(harness.New(harness.Config{
 		Name:        "first",
 		Model:       scripted.New(scripted.CallTool("everything_echo", map[string]any{"message": "hello"}), scripted.Say("It echoes.")),
 		Connections: connection.Set{"everything": {Provider: mcp.Stdio(os.Args[1:], nil), Required: true}},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	defer h.Close(context.WithoutCancel(ctx))
-	turn, err := h.Execute(ctx, "Try the echo tool", nil)
+	turn := must(h.Execute(ctx, "Try the echo tool", nil))
+	for ev, err := range turn.Events(ctx) {
+		fmt.Println(must(ev, err))
+	}
+	must(turn.Wait(ctx))
+}
+
+func must[T any](v T, err error) T {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for ev := range turn.Events(ctx) {
-		fmt.Println(ev)
-	}
-	if _, err := turn.Wait(ctx); err != nil {
-		log.Fatal(err)
-	}
+	return v
 }
