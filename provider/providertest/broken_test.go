@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -309,6 +311,22 @@ func TestKitSkipsWhatIsNotDeclared(t *testing.T) {
 	least := providertest.Config{New: full.New, Echo: full.Echo}
 	if all, some := providertest.Properties(full), providertest.Properties(least); len(some) == 0 || len(some) >= len(all) {
 		t.Errorf("%d of %d properties apply to a provider that only calls", len(some), len(all))
+	}
+}
+
+// A hook's t.Fatal ends the goroutine it was called in, which here fails nothing:
+// the kit must come to an end all the same, and leave nothing behind.
+func TestAHookMayEndItsGoroutine(t *testing.T) {
+	t.Parallel()
+	cfg := config(func(*testing.T) *fake { return &fake{} }, time.Second)
+	ends := func(*testing.T, provider.Provider) { runtime.Goexit() }
+	cfg.Emit, cfg.Kill, cfg.Silence, cfg.Change = ends, ends, ends, ends
+	for name, found := range providertest.Failures(t, cfg, providertest.Properties(cfg)...) {
+		for _, text := range found {
+			if strings.HasPrefix(text, "goroutines left") || strings.HasPrefix(text, "still running") {
+				t.Errorf("%s: %.300s", name, text)
+			}
+		}
 	}
 }
 

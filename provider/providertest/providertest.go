@@ -39,8 +39,10 @@ import (
 // Config says what to test and how to provoke it. New and Echo are required; a
 // property that needs more is skipped with the name of the missing field.
 //
-// Hooks are called from the goroutine of a subtest, with the provider that New
-// returned for it, and may call t.Fatal.
+// New is called from the goroutine of its subtest. The other hooks get the
+// provider that New returned, and are called from goroutines of the kit, also
+// while a call is under way. Each may call t.Fatal: it fails the subtest and
+// ends the goroutine that called the hook, so that what waits for it goes on.
 type Config struct {
 	// New makes a provider in front of a fresh peer, for one subtest. What it
 	// starts besides is ended by t.Cleanup.
