@@ -9,10 +9,12 @@
 //
 // # Two families
 //
-// Configuration codes are spelled in capitals (CONNECTION_INVALID). They are
-// found while something is constructed or validated, before anything is
-// dialled, and mean that a program or a document must change. All other codes
-// are spelled in lower case (not_sent) and describe what happened at run time.
+// Configuration codes are spelled in capitals (CONNECTION_INVALID). They mean
+// that a program or a document must change, and are found as early as can be:
+// when something is constructed, when a run is about to start, and for steps
+// that a function makes, when it runs them. Nothing was sent for what they are
+// about. All other codes are spelled in lower case (not_sent) and describe what
+// happened at run time.
 // The two families never mix: [Code.Config] tells them apart.
 //
 // # Wrapping
@@ -39,13 +41,13 @@ type Code string
 // Error returns the code's own spelling.
 func (c Code) Error() string { return string(c) }
 
-// Config reports whether the code is a configuration error: found at
-// construction, or when work is validated before it starts, never by a call.
+// Config reports whether the code is a configuration error, which no retry
+// mends: found at construction or before a run or a step starts, never by a peer.
 func (c Code) Config() bool {
 	return c != "" && strings.ToUpper(string(c)) == string(c)
 }
 
-// Configuration codes, found before anything is dialled.
+// Configuration codes, found before anything is sent.
 const (
 	// ConnectionInvalid: a connection's name, entry or option combination is wrong.
 	ConnectionInvalid Code = "CONNECTION_INVALID"

@@ -15,6 +15,11 @@ const minLength = 8
 // Scrubber replaces registered values by "<redacted>". It may be used
 // concurrently; a value is replaced from the moment Add returns. The zero value
 // is not usable; use NewScrubber.
+//
+// A value is never forgotten, since an old token in a late reply is still a
+// token. A Scrubber thus grows by some twenty spellings of each different value,
+// for as long as it lives, and the first search after an Add builds its tables
+// anew: tens of thousands of short-lived tokens in one are too many.
 type Scrubber struct {
 	current atomic.Pointer[matcher] // nil after Add, until the next search
 
