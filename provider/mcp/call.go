@@ -27,45 +27,22 @@ func (c *conn) Call(ctx context.Context, req *provider.CallRequest) (*provider.C
 	return result, nil
 }
 
-// callOnce sends one tools/call.
+// callOnce sends one tools/call. A modern server that misses headers means that
+// it has other tools than it had: the lists are fetched again, once.
 func (c *conn) callOnce(ctx context.Context, req *provider.CallRequest, in input) (json.RawMessage, error) {
-	params := &sdk.CallToolParams{
-		Meta:           callMeta(req),
-		Name:           req.Op,
-		Arguments:      arguments(req.Args),
-		InputResponses: in.responses,
-		RequestState:   in.state,
+	raw, err := c.callTool(ctx, req, in)
+	if fe, ok := errors.AsType[*fault.Error](err); ok && fe.PeerCode == headerMismatch && c.link.mirrors() {
+		c.refetch()
+		raw, err = c.callTool(ctx, req, in)
 	}
-	return c.exchange(ctx, req.Progress, func(ctx context.Context, token string) (any, error) {
-		if req.Progress != nil || c.limits.idle > 0 {
-			params.SetProgressToken(token)
-		}
-		return c.session.CallTool(ctx, params)
-	})
+	return raw, err
 }
 
-// arguments returns the JSON object to send: MCP wants one even if an
-// operation takes nothing.
-func arguments(args json.RawMessage) json.RawMessage {
-	if len(args) == 0 || string(args) == "null" {
-		return json.RawMessage("{}")
-	}
-	return args
-}
+// headerMismatch is what a server says to a request whose headers it misses.
+// It has not acted.
+const headerMismatch = "-32020"
 
-// callMeta is the _meta of a call. The SDK adds to the map, so each call has
-// its own.
-func callMeta(req *provider.CallRequest) sdk.Meta {
-	meta := traceMeta(req.Trace)
-	if req.Key != "" {
-		meta[metaKey] = string(req.Key)
-	}
-	if req.Approval != "" {
-		meta[metaApproval] = req.Approval
-	}
-	return meta
-}
-
+// traceMeta is the part of a request's metadata that everyone understands.
 func traceMeta(trace map[string]string) sdk.Meta {
 	meta := sdk.Meta{}
 	for _, key := range metaTrace() {
@@ -190,7 +167,10 @@ func (c *conn) Read(ctx context.Context, req *provider.ReadRequest) (*provider.R
 		return nil, err
 	}
 	raw, err := rounds(ctx, func(ctx context.Context, in input) (json.RawMessage, error) {
-		params := &sdk.ReadResourceParams{Meta: traceMeta(req.Trace), URI: uri, InputResponses: in.responses, RequestState: in.state}
+		params := &sdk.ReadResourceParams{Meta: traceMeta(req.Trace), URI: uri, InputResponses: in.responses}
+		if in.state != nil {
+			params.RequestState = *in.state
+		}
 		return c.exchange(ctx, nil, func(ctx context.Context, _ string) (any, error) { return c.session.ReadResource(ctx, params) })
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/go-json-experiment/json/jsontext"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/bridle-dev/bridle/fault"
@@ -25,6 +26,10 @@ type link interface {
 	ready(context.Context)
 	// mirrors reports whether arguments can be mirrored into headers.
 	mirrors() bool
+	// roundTrip sends a request beside the SDK and returns once x is over, ctx
+	// ended or nothing can come any more. It calls report when reports about
+	// progress may have come.
+	roundTrip(ctx context.Context, x *exchange, req *ownRequest, report func()) error
 	// finish ends the session and the link, within a few seconds whatever the
 	// peer does. It runs once.
 	finish(*sdk.ClientSession) error
@@ -38,7 +43,9 @@ type conn struct {
 	scrub   *scrubber
 	log     *slog.Logger
 	limits  limits
+	triple  map[string]jsontext.Value // _meta of every request, nil before the modern era
 
+	mirror   atomic.Pointer[map[string][]paramHeader] // arguments sent as headers too, by operation
 	manifest atomic.Pointer[provider.Manifest]
 	identity atomic.Pointer[provider.Identity]
 	watchers *watchers

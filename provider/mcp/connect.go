@@ -38,6 +38,10 @@ func (d *dialing) open(ctx context.Context) (*conn, error) {
 		done: make(chan struct{}), gone: make(chan struct{}),
 		flight: map[int]context.CancelCauseFunc{},
 	}
+	if c.triple, err = modernMeta(session.InitializeResult().ProtocolVersion); err != nil {
+		session.Close()
+		return nil, d.failed(ctx, err)
+	}
 	identity := firstIdentity(session.InitializeResult().Capabilities, d.reachedBy...)
 	c.identity.Store(&identity)
 	d.link.ready(ctx)

@@ -63,7 +63,8 @@ type resource struct {
 // draft is a manifest in the making.
 type draft struct {
 	provider.Manifest
-	headers bool // arguments may have to be sent as headers too
+	headers bool                     // arguments may have to be sent as headers too
+	mirror  map[string][]paramHeader // which, by operation
 }
 
 // note adds a remark for people.
@@ -76,7 +77,7 @@ func (d *draft) note(format string, args ...any) {
 // discover fetches the lists that the server's capabilities name.
 func (c *conn) discover(ctx context.Context) (*provider.Manifest, error) {
 	opened := c.session.InitializeResult()
-	d := &draft{headers: c.link.mirrors() && opened.ProtocolVersion >= versionModern}
+	d := &draft{mirror: map[string][]paramHeader{}, headers: c.link.mirrors() && opened.ProtocolVersion >= versionModern}
 	d.Instructions = d.text("instructions", opened.Instructions)
 	caps := opened.Capabilities
 	if caps == nil {
@@ -98,6 +99,7 @@ func (c *conn) discover(ctx context.Context) (*provider.Manifest, error) {
 			d.note("%s", text)
 		}
 	}
+	c.mirror.Store(&d.mirror)
 	return &d.Manifest, nil
 }
 
@@ -124,8 +126,7 @@ func (c *conn) tools(ctx context.Context, d *draft) error {
 			continue
 		}
 		seen[t.Name] = true
-		if why := paramHeaders(t.InputSchema); d.headers && why != "" {
-			d.note("the tool %s was left out: %s", fault.Quote(t.Name), why)
+		if !d.mirrors(t) {
 			continue
 		}
 		if len(d.Operations) == maxTools {
@@ -257,6 +258,23 @@ func (d *draft) text(of, t string) string {
 		t = t[:maxDescription]
 	}
 	return clean(t)
+}
+
+// mirrors notes which arguments of a tool are sent as headers too, and reports
+// whether the tool can be used.
+func (d *draft) mirrors(t tool) bool {
+	if !d.headers {
+		return true
+	}
+	headers, why := paramHeaders(t.InputSchema)
+	switch {
+	case why != "":
+		d.note("the tool %s was left out: %s", fault.Quote(t.Name), why)
+		return false
+	case headers != nil:
+		d.mirror[t.Name] = headers
+	}
+	return true
 }
 
 func (d *draft) operation(t tool) provider.Operation {

@@ -105,6 +105,10 @@ type eventBody struct {
 
 	answered atomic.Bool // the answer has been read
 
+	// Of a stream that is not for the SDK; both are set under mu.
+	position *position      // where it is
+	forward  func(sseEvent) // takes what is for the SDK all the same
+
 	mu    sync.Mutex    // of whoever reads
 	in    *bufio.Reader // nil at the end
 	rest  bytes.Buffer  // looked at, not read yet
@@ -137,9 +141,15 @@ func (b *eventBody) next() bool {
 	if err != nil {
 		return false
 	}
+	if b.position != nil {
+		b.position.note(e)
+	}
 	msg, pass := b.w.observe(e)
 	if !pass {
 		return true
+	}
+	if req, ok := msg.(*jsonrpc.Request); ok && b.forward != nil && req.Method != methodProgress {
+		b.forward(e)
 	}
 	if answer, ok := msg.(*jsonrpc.Response); ok && b.forCall != nil && idKey(answer.ID) == idKey(*b.forCall) {
 		b.answer()

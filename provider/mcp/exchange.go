@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"sync"
 
@@ -18,14 +17,17 @@ import (
 // progress reports; the exchange keeps the server's own bytes beside it, and
 // remembers whether any byte of the request may have left.
 type exchange struct {
-	token string        // progress token, unique within the connection
-	wake  chan struct{} // signals reports; capacity 1
+	serial uint64        // unique within the connection
+	token  string        // progress token
+	wake   chan struct{} // signals reports; capacity 1
+	over   chan struct{} // closed once there is an answer or a verdict
 
 	mu      sync.Mutex
-	id      string              // JSON-RPC id, "" until written
+	id      any                 // JSON-RPC id, nil until written
 	sent    bool                // a byte may have left
-	result  json.RawMessage     // the server's result
-	refusal *jsonrpc.Error      // the server's error answer
+	settled bool                // the server has answered
+	result  json.RawMessage     // its result
+	refusal *jsonrpc.Error      // or its error
 	verdict error               // what the transport knows better; wins over all else
 	reports []provider.Progress // received, not delivered yet
 	alive   func()              // told of every report, nil for nobody
@@ -44,6 +46,13 @@ func (x *exchange) setSent(sent bool) {
 	x.mu.Unlock()
 }
 
+// wasSent reports whether a byte may have left.
+func (x *exchange) wasSent() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.sent
+}
+
 // decide sets the verdict, unless there is one or the server has answered.
 func (x *exchange) decide(verdict error) {
 	if x == nil {
@@ -51,8 +60,9 @@ func (x *exchange) decide(verdict error) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.verdict == nil && x.result == nil && x.refusal == nil {
+	if x.verdict == nil && !x.settled {
 		x.verdict = verdict
+		close(x.over)
 	}
 }
 
@@ -60,8 +70,12 @@ func (x *exchange) decide(verdict error) {
 func (x *exchange) answer(r *jsonrpc.Response) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.result != nil || x.refusal != nil {
+	if x.settled {
 		return
+	}
+	x.settled = true
+	if x.verdict == nil {
+		defer close(x.over)
 	}
 	if r.Error == nil {
 		x.result = r.Result
@@ -130,19 +144,19 @@ func exchangeFrom(ctx context.Context) *exchange {
 type tap struct {
 	mu      sync.Mutex
 	next    uint64
-	byID    map[string]*exchange
+	byID    map[any]*exchange
 	byToken map[string]*exchange
 }
 
 func newTap() *tap {
-	return &tap{byID: map[string]*exchange{}, byToken: map[string]*exchange{}}
+	return &tap{byID: map[any]*exchange{}, byToken: map[string]*exchange{}}
 }
 
 func (t *tap) open() *exchange {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.next++
-	x := &exchange{token: "p" + strconv.FormatUint(t.next, 10), wake: make(chan struct{}, 1)}
+	x := &exchange{serial: t.next, token: "p" + strconv.FormatUint(t.next, 10), wake: make(chan struct{}, 1), over: make(chan struct{})}
 	t.byToken[x.token] = x
 	return x
 }
@@ -171,7 +185,27 @@ func (t *tap) find(id jsonrpc.ID) *exchange {
 	return t.byID[idKey(id)]
 }
 
-func idKey(id jsonrpc.ID) string { return fmt.Sprintf("%T %v", id.Raw(), id.Raw()) }
+// idKey is an id as a key: a string or a number.
+func idKey(id jsonrpc.ID) any { return id.Raw() }
+
+// firstOwn is the first id of the requests that do without the SDK, which
+// counts its own from one.
+const firstOwn = 1 << 30
+
+// ownID makes the id of an exchange.
+func (x *exchange) ownID() jsonrpc.ID {
+	id, err := jsonrpc.MakeID(float64(firstOwn + x.serial))
+	if err != nil {
+		panic(err) // cannot happen: numbers are ids
+	}
+	return id
+}
+
+// isOwn reports whether an id is not the SDK's.
+func isOwn(id jsonrpc.ID) bool {
+	n, ok := id.Raw().(int64)
+	return ok && n >= firstOwn
+}
 
 // see looks at a message from the server.
 func (t *tap) see(msg jsonrpc.Message) {

@@ -16,7 +16,7 @@ const maxRounds = 10
 // input is what a request carries when it is sent again.
 type input struct {
 	responses sdk.InputResponseMap
-	state     string
+	state     *string // as the server gave it, nil if it gave none
 }
 
 // wants is the part of a result that asks for more (MCP 2026-07-28, "Multi
@@ -26,7 +26,7 @@ type wants struct {
 	Requests map[string]struct {
 		Method string `json:"method"`
 	} `json:"inputRequests"`
-	State string `json:"requestState"`
+	State *string `json:"requestState"`
 }
 
 // rounds sends a request until its result is one, answering what the server
@@ -52,7 +52,7 @@ func rounds(ctx context.Context, send func(context.Context, input) (json.RawMess
 
 // decline answers all that can be answered without a person or a model.
 func (w wants) decline() (input, error) {
-	if len(w.Requests) == 0 && w.State == "" {
+	if len(w.Requests) == 0 && w.State == nil {
 		return input{}, provider.Unknown(fault.New(fault.ResultInvalid, "the server asks for input without saying for what"))
 	}
 	in := input{state: w.State}

@@ -133,6 +133,11 @@ func (c *lineConn) write(ctx context.Context, o *outgoing, msg jsonrpc.Message) 
 		return err
 	}
 	o.line = append(data, '\n')
+	return c.send(ctx, o)
+}
+
+// send hands a line to the writer and waits until it is written.
+func (c *lineConn) send(ctx context.Context, o *outgoing) error {
 	select {
 	case c.out <- o:
 	case <-ctx.Done():
@@ -206,7 +211,7 @@ func (c *lineConn) deliver(line []byte) {
 		if missed {
 			c.missed()
 		}
-		if end {
+		if r, ok := msg.(*jsonrpc.Response); end || ok && isOwn(r.ID) {
 			continue
 		}
 		select {
@@ -284,6 +289,9 @@ func (c *lineConn) oversized(edges []byte, size int) error {
 	}
 	if x := c.tap.find(id); x != nil {
 		x.decide(provider.Unknown(err))
+	}
+	if isOwn(id) {
+		return nil
 	}
 	reply := &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "reply too large"}}
 	select {

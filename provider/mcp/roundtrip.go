@@ -47,10 +47,11 @@ type wire struct {
 	discovered opening      // set before the SDK comes in
 	listening  subscription // what the server was asked to announce
 
-	mu      sync.Mutex
-	closing bool  // no more streams
-	lostErr error // the same, for reason
-	session bool  // the session is gone: no goodbye
+	mu        sync.Mutex
+	closing   bool      // no more streams
+	lostErr   error     // the same, for reason
+	session   bool      // the session is gone: no goodbye
+	announced io.Writer // what the SDK reads announcements from, nil for nothing
 }
 
 func (p *remote) wire(endpoint *url.URL, tap *tap, scrub *scrubber, log *slog.Logger) *wire {

@@ -98,17 +98,24 @@ func port(u *url.URL) string {
 	return "80"
 }
 
-// encodeName wraps a tool's name that a header cannot carry as it is (MCP
-// 2026-07-28, "Header value encoding").
+// encodeName encodes the name that a header carries.
 func encodeName(h http.Header) {
-	name := h.Get(headerName)
-	plain := name == strings.TrimSpace(name) && !strings.HasPrefix(name, "=?base64?")
-	for i := 0; plain && i < len(name); i++ {
-		plain = name[i] >= ' ' && name[i] <= '~'
+	if name := h.Get(headerName); name != "" {
+		h.Set(headerName, encodeHeader(name))
 	}
-	if !plain {
-		h.Set(headerName, "=?base64?"+base64.StdEncoding.EncodeToString([]byte(name))+"?=")
+}
+
+// encodeHeader wraps a value that a header cannot carry as it is (MCP
+// 2026-07-28, "Header value encoding").
+func encodeHeader(value string) string {
+	plain := value == strings.TrimSpace(value) && !strings.HasPrefix(value, "=?base64?")
+	for i := 0; plain && i < len(value); i++ {
+		plain = value[i] >= ' ' && value[i] <= '~'
 	}
+	if plain {
+		return value
+	}
+	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(value)) + "?="
 }
 
 // freeingBody is the body of a response. The request's context ends it unless

@@ -27,6 +27,9 @@ const (
 func (w *wire) standing(req *http.Request) *http.Response {
 	w.opening.expect()
 	r, pipe := io.Pipe()
+	w.mu.Lock()
+	w.announced = pipe
+	w.mu.Unlock()
 	over := func() { pipe.CloseWithError(io.EOF) }
 	started := w.spawn(func() {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -48,6 +51,17 @@ func (w *wire) standing(req *http.Request) *http.Response {
 type position struct {
 	lastID string
 	pause  time.Duration
+}
+
+// note takes in an event.
+func (at *position) note(e sseEvent) {
+	at.pause = standingPause
+	if e.id != "" {
+		at.lastID = e.id
+	}
+	if ms, err := strconv.Atoi(e.retry); err == nil && ms > 0 {
+		at.pause = min(time.Duration(ms)*time.Millisecond, standingPauseMax)
+	}
 }
 
 // listen opens the stream again whenever it ends, until the server does not
@@ -186,13 +200,7 @@ func (w *wire) copyEvents(resp *http.Response, out io.Writer, at *position) {
 			return
 		}
 		w.opened()
-		at.pause = standingPause
-		if e.id != "" {
-			at.lastID = e.id
-		}
-		if ms, err := strconv.Atoi(e.retry); err == nil && ms > 0 {
-			at.pause = min(time.Duration(ms)*time.Millisecond, standingPauseMax)
-		}
+		at.note(e)
 		msg, _ := w.observe(e)
 		req, ok := msg.(*jsonrpc.Request)
 		if !ok {

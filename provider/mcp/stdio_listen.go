@@ -20,7 +20,7 @@ type listening struct {
 
 	mu      sync.Mutex
 	params  json.RawMessage // of the SDK's request, nil before it
-	current string          // key of the id that is subscribed
+	current any             // key of the id that is subscribed, nil for none
 	opened  int             // how often it was asked for
 	pause   time.Duration   // before the next time
 }
@@ -82,9 +82,9 @@ func (l *listening) heard(msg jsonrpc.Message) (end, missed bool) {
 
 func (l *listening) ends(r *jsonrpc.Response) bool {
 	l.mu.Lock()
-	mine := l.current != "" && l.current == idKey(r.ID)
+	mine := l.current != nil && l.current == idKey(r.ID)
 	if mine {
-		l.current = ""
+		l.current = nil
 	}
 	l.mu.Unlock()
 	if !mine {
@@ -112,10 +112,10 @@ func (l *listening) cancelled(params json.RawMessage) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.current == "" || l.current != idKey(id) {
+	if l.current == nil || l.current != idKey(id) {
 		return false
 	}
-	l.current = ""
+	l.current = nil
 	l.over.raise()
 	return true
 }

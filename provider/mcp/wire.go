@@ -27,6 +27,7 @@ const (
 	methodListen       = "subscriptions/listen"
 	methodAcknowledged = "notifications/subscriptions/acknowledged"
 	methodCancelled    = "notifications/cancelled"
+	methodCall         = "tools/call"
 	methodElicit       = "elicitation/create"
 	methodRoots        = "roots/list"
 	methodProgress     = "notifications/progress"
@@ -34,6 +35,7 @@ const (
 	headerSession = "Mcp-Session-Id"
 	headerVersion = "Mcp-Protocol-Version"
 	headerName    = "Mcp-Name"
+	headerParam   = "Mcp-Param-"
 	headerMethod  = "Mcp-Method"
 	headerLastID  = "Last-Event-ID"
 
