@@ -46,6 +46,13 @@ func (x *exchange) setSent(sent bool) {
 	x.mu.Unlock()
 }
 
+// stop ignores answers from now on: they answer that nobody waits any more.
+func (x *exchange) stop() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.settled = true
+}
+
 // wasSent reports whether a byte may have left.
 func (x *exchange) wasSent() bool {
 	x.mu.Lock()

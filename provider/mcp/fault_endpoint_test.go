@@ -93,7 +93,16 @@ func endpointFaults() []faultRow {
 	for i := range rows {
 		rows[i].on = []string{"http legacy", "http modern"}
 	}
-	return rows
+	return append(rows, faultRow{
+		id: "header-mismatch", what: "a tool that wants other headers than it did", on: []string{"http modern"},
+		http: onEcho(replyOf(400, "application/json", `{"jsonrpc":"2.0","id":$ID,"error":{"code":-32020,"message":"Mcp-Param-X is missing"}}`)),
+		check: func(t *testing.T, f *faulty) {
+			fine(t, f)
+			if s := f.seen(t); s.Lists != 2 {
+				t.Errorf("the server saw %v, want the lists fetched once more", s.Seen)
+			}
+		},
+	})
 }
 
 // isStream reports the request for a stream of announcements, of either era.

@@ -56,18 +56,10 @@ type lineConn struct {
 	grace   time.Duration // for the process to end
 }
 
-// outgoing is a line on its way to the server.
-type outgoing struct {
-	line []byte
-	ex   *exchange       // nil if nobody looks at it
-	gone <-chan struct{} // closed when the writer gave up
-	done chan error      // capacity 1
-}
-
 func newLineConn(proc *process, tap *tap, maxLine int, log *slog.Logger) *lineConn {
 	c := &lineConn{
 		proc: proc, tap: tap, log: log, maxLine: maxLine, grace: abandonGrace,
-		in: make(chan jsonrpc.Message), out: make(chan *outgoing),
+		in: make(chan jsonrpc.Message), out: make(chan *outgoing, maxQueue),
 		closed: make(chan struct{}), ended: make(chan struct{}),
 		missed: func() {}, listening: newListening(),
 	}
@@ -100,7 +92,7 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 // Write implements the SDK's Connection. Unlike the SDK's own it ends with
 // ctx, although a line that is being written is written to its end.
 func (c *lineConn) Write(ctx context.Context, msg jsonrpc.Message) error {
-	o := &outgoing{gone: ctx.Done(), done: make(chan error, 1)}
+	var x *exchange
 	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
 		if req.Method == methodDiscover && c.discovered.discovered != nil {
 			return c.hand(ctx, c.discovered.discoverReply(req.ID))
@@ -108,10 +100,10 @@ func (c *lineConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 		if req.Method == methodListen {
 			c.listening.begin(req)
 		}
-		o.ex = exchangeFrom(ctx)
-		c.tap.bind(o.ex, req.ID)
+		x = exchangeFrom(ctx)
+		c.tap.bind(x, req.ID)
 	}
-	return c.write(ctx, o, msg)
+	return c.write(ctx, x, msg)
 }
 
 // hand delivers a message as if the server had sent it.
@@ -125,55 +117,6 @@ func (c *lineConn) hand(ctx context.Context, msg jsonrpc.Message) error {
 	case <-c.closed:
 	}
 	return errLinkClosed
-}
-
-func (c *lineConn) write(ctx context.Context, o *outgoing, msg jsonrpc.Message) error {
-	data, err := jsonrpc.EncodeMessage(msg)
-	if err != nil {
-		return err
-	}
-	o.line = append(data, '\n')
-	return c.send(ctx, o)
-}
-
-// send hands a line to the writer and waits until it is written.
-func (c *lineConn) send(ctx context.Context, o *outgoing) error {
-	select {
-	case c.out <- o:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.closed:
-		return errLinkClosed
-	}
-	select {
-	case err := <-o.done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.closed:
-		return errLinkClosed
-	}
-}
-
-func (c *lineConn) writeLines() {
-	for {
-		select {
-		case <-c.closed:
-			return
-		case o := <-c.out:
-			select {
-			case <-o.gone:
-				continue
-			default:
-			}
-			o.ex.markSent()
-			n, err := c.proc.stdin.Write(o.line)
-			if n == 0 && err != nil {
-				o.ex.unsend()
-			}
-			o.done <- err
-		}
-	}
 }
 
 func (c *lineConn) readLines() {

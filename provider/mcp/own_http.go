@@ -30,6 +30,9 @@ func (w *wire) roundTrip(ctx context.Context, x *exchange, req *ownRequest, repo
 	if err == nil {
 		err = w.await(ctx, resp, x, req, report)
 	}
+	if err != nil {
+		x.stop()
+	}
 	if ctx.Err() != nil && req.version < versionModern && x.wasSent() {
 		w.abandon(ctx, req)
 	}

@@ -13,8 +13,7 @@ var errNoResult = errors.New("the server ended its answer without a result")
 // roundTrip implements link: one line there, and one back.
 func (c *lineConn) roundTrip(ctx context.Context, x *exchange, req *ownRequest, report func()) error {
 	c.tap.bind(x, req.id)
-	line := &outgoing{line: append(req.body, '\n'), ex: x, gone: ctx.Done(), done: make(chan error, 1)}
-	if err := c.send(ctx, line); err != nil {
+	if err := c.send(ctx, newOutgoing(append(req.body, '\n'), x)); err != nil {
 		c.abandon(ctx, x, req.id)
 		return err
 	}
@@ -42,12 +41,13 @@ const abandonWait = 100 * time.Millisecond
 // abandon tells the server that nobody waits for an answer any more, if it may
 // have got the request.
 func (c *lineConn) abandon(ctx context.Context, x *exchange, id jsonrpc.ID) {
+	x.stop()
 	if ctx.Err() == nil || !x.wasSent() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonWait)
 	defer cancel()
-	err := c.write(ctx, &outgoing{gone: ctx.Done(), done: make(chan error, 1)}, cancelled(id))
+	err := c.write(ctx, nil, cancelled(id))
 	if err != nil {
 		c.log.Debug("cannot tell the mcp server of a cancelled call", "error", err)
 	}

@@ -145,7 +145,7 @@ func (c *lineConn) keepListening() {
 			return // cannot happen: strings are ids
 		}
 		// The write ends with the connection.
-		if err := c.write(context.Background(), &outgoing{done: make(chan error, 1)}, req); err != nil {
+		if err := c.write(context.Background(), nil, req); err != nil {
 			return
 		}
 	}

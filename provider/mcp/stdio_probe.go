@@ -55,7 +55,7 @@ func (c *lineConn) muted(ctx, patient context.Context, err error) error {
 // ask writes the probe and waits for its answer. What else the server says
 // this early is for nobody.
 func (c *lineConn) ask(ctx context.Context, req *jsonrpc.Request) (*jsonrpc.Response, error) {
-	if err := c.write(ctx, &outgoing{gone: ctx.Done(), done: make(chan error, 1)}, req); err != nil {
+	if err := c.write(ctx, nil, req); err != nil {
 		return nil, err
 	}
 	for {
