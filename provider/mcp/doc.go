@@ -45,7 +45,12 @@
 // [fault.OutcomeUnknown], as is one cut by Timeout or IdleTimeout, which is
 // [fault.Timeout] too. A connection that could not be made is
 // [fault.Unavailable], a mistake in the options [fault.ConnectionInvalid].
-// Nothing is repeated or reconnected here: when Done closes, connect again.
+//
+// Nothing that may have had an effect is repeated, and nothing is reconnected:
+// when Done closes, connect again. A call is sent once more only where the
+// protocol says that the server has not acted: with the input it asked for, or
+// with the headers it missed. An answer whose stream broke off is taken up again
+// by its event id, which asks for the rest of it and not for the call.
 //
 // # Processes
 //
