@@ -27,6 +27,7 @@ import (
 
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/secrets"
 )
 
 // Name names a connection: a letter, then letters, digits, "_" or "-", at most
@@ -99,6 +100,17 @@ type Entry struct {
 	// ResultCap is how many bytes of one result a model sees; the rest is cut
 	// with a notice. 0 is 32 KiB; negative is no cap.
 	ResultCap int
+	// ModelSecrets lets models fill fields with secrets that they never see: for
+	// each, the one place where it may go, as "<operation>.<field>" with a field
+	// of the arguments' top level. Default none.
+	ModelSecrets map[secrets.Ref]string
+	// RepairArgs mends arguments of models before they are checked: where the
+	// schema wants an object, an array, a number or a boolean and a string holds
+	// one, it is taken out of the string. What was mended is reported.
+	RepairArgs bool
+	// Pin holds every operation to its definition as it was first seen. One that
+	// changes is refused until someone accepts the change; the others go on.
+	Pin bool
 	// Pool makes fresh connections on demand. Only the harness may have pools.
 	Pool *Pool
 }

@@ -99,6 +99,33 @@ const (
 	ResultInvalid Code = "result_invalid"
 	// SteeringDenied: a policy, a hook or an approver refused the call. Nothing was sent.
 	SteeringDenied Code = "steering_denied"
+	// RefInvalid: a reference in the arguments is not good here. A second code says
+	// why: one of RefForged, RefForeign, RefLease, RefReplaced, RefUnknown, RefMixed.
+	RefInvalid Code = "ref_invalid"
+	// RefForged: the seal does not fit the reference, or is under a key that is gone.
+	RefForged Code = "ref_forged"
+	// RefForeign: the reference was issued to another thread.
+	RefForeign Code = "ref_foreign_thread"
+	// RefLease: the reference was issued under another lease.
+	RefLease Code = "ref_other_lease"
+	// RefReplaced: what the reference points to went away with its instance.
+	RefReplaced Code = "ref_replaced"
+	// RefUnknown: the reference's connection is not attached, or is not the caller's to use.
+	RefUnknown Code = "ref_unknown_connection"
+	// RefMixed: the arguments hold references of several connections.
+	RefMixed Code = "ref_mixed_connections"
+	// BlobUnavailable: a blob is gone, too large, or must not go where it was sent.
+	BlobUnavailable Code = "blob_unavailable"
+	// SecretUnavailable: no resolver has the secret, or it must not be used there.
+	SecretUnavailable Code = "secret_unavailable"
+	// ApprovalClosed: there is no such approval, or it was decided before.
+	ApprovalClosed Code = "approval_closed"
+	// OpChanged: the operation's definition is not the one that was pinned.
+	OpChanged Code = "op_changed"
+	// BudgetExceeded: the call would spend more than what is left.
+	BudgetExceeded Code = "budget_exceeded"
+	// AuditFailed: the record of the call could not be written, and had to be.
+	AuditFailed Code = "audit_failed"
 	// Guarded: the server refused until someone approves the target.
 	Guarded Code = "guarded"
 	// Unavailable: the connection is not ready. Nothing was sent.

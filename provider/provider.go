@@ -120,9 +120,44 @@ type ConnectOptions struct {
 	// Track reports a child process as soon as it runs, so that it can be ended
 	// if this process dies first.
 	Track func(Process)
+	// Ask puts a peer's question to whoever may answer for the user. Nil means
+	// that nobody can, and questions are declined. It returns when there is an
+	// answer or ctx ends, and may be called concurrently.
+	Ask func(context.Context, *Question) (*Answer, error)
 	// Logger takes the peer's own output and the provider's remarks.
 	Logger *slog.Logger
 }
+
+// Question is what a peer asks while it works (MCP, "Elicitation").
+type Question struct {
+	// Op is the operation that made the peer ask, "" if that is not known.
+	Op string
+	// Message says what is asked, in the peer's words.
+	Message string
+	// Schema is the JSON Schema of the form to fill in, an object with plain
+	// fields; nil if there is none.
+	Schema json.RawMessage
+	// URL is where to answer out of band instead; "" if there is none.
+	URL string
+}
+
+// Answer is what to tell the peer.
+type Answer struct {
+	// Action says what was decided. The zero value declines.
+	Action Action
+	// Content is the form as it was filled in; only for Accept.
+	Content json.RawMessage
+}
+
+// Action is a decision about a question.
+type Action string
+
+// The actions.
+const (
+	Decline Action = ""       // said no
+	Accept  Action = "accept" // the content answers
+	Dismiss Action = "cancel" // did not decide
+)
 
 // Normal returns a copy with every nil field usable. It accepts nil.
 func (o *ConnectOptions) Normal() *ConnectOptions {
