@@ -27,11 +27,11 @@ const defaultMaxLine = 16 << 20
 
 var errLinkClosed = errors.New("the connection is closed")
 
-// lineConn speaks MCP over a child process: one JSON-RPC message per line
-// (MCP, "Transports", stdio). It is the SDK's transport and connection at once
-// and may be connected once.
+// lineConn speaks MCP with one JSON-RPC message per line (MCP, "Transports",
+// stdio). It is the SDK's transport and connection at once and may be connected
+// once.
 type lineConn struct {
-	proc    *process
+	peer    peer
 	tap     *tap
 	log     *slog.Logger
 	maxLine int
@@ -56,9 +56,23 @@ type lineConn struct {
 	grace   time.Duration // for the process to end
 }
 
-func newLineConn(proc *process, tap *tap, maxLine int, log *slog.Logger) *lineConn {
+// peer is the server at the other end of the lines.
+type peer interface {
+	input() io.Writer  // what it reads
+	output() io.Reader // what it writes
+	// stop ends the server's side for good, and with it its output. It returns
+	// within a few times grace whatever the server does, and an error if that
+	// did not end by itself.
+	stop(grace time.Duration) error
+	// ending says why the output ended.
+	ending() error
+	// clean takes credentials out of what the server says.
+	clean(string) string
+}
+
+func newLineConn(peer peer, tap *tap, maxLine int, log *slog.Logger) *lineConn {
 	c := &lineConn{
-		proc: proc, tap: tap, log: log, maxLine: maxLine, grace: abandonGrace,
+		peer: peer, tap: tap, log: log, maxLine: maxLine, grace: abandonGrace,
 		in: make(chan jsonrpc.Message), out: make(chan *outgoing, maxQueue),
 		closed: make(chan struct{}), ended: make(chan struct{}),
 		missed: func() {}, listening: newListening(),
@@ -121,7 +135,7 @@ func (c *lineConn) hand(ctx context.Context, msg jsonrpc.Message) error {
 
 func (c *lineConn) readLines() {
 	defer close(c.ended)
-	r := bufio.NewReaderSize(c.proc.stdout, 64<<10)
+	r := bufio.NewReaderSize(c.peer.output(), 64<<10)
 	for {
 		line, over, err := readLine(r, c.maxLine)
 		if over > 0 {
@@ -133,7 +147,7 @@ func (c *lineConn) readLines() {
 			c.deliver(line)
 		}
 		if err != nil {
-			c.endErr = c.proc.ending()
+			c.endErr = c.peer.ending()
 			return
 		}
 	}
@@ -199,11 +213,11 @@ func (c *lineConn) skip(line []byte) {
 	c.skipped++
 	n := c.skipped
 	if n == 1 {
-		c.sample = c.proc.clean(string(line[:min(len(line), maxSample)]))
+		c.sample = c.peer.clean(string(line[:min(len(line), maxSample)]))
 	}
 	c.mu.Unlock()
 	if n <= skippedShown {
-		c.log.Warn("mcp server wrote something else than MCP to stdout", "line", fault.Quote(c.proc.clean(string(line[:min(len(line), maxSample)]))), "count", n)
+		c.log.Warn("mcp server wrote something else than MCP to stdout", "line", fault.Quote(c.peer.clean(string(line[:min(len(line), maxSample)]))), "count", n)
 	}
 }
 
@@ -225,7 +239,7 @@ func (c *lineConn) skippedNote() string {
 // could be told, and the connection ends.
 func (c *lineConn) oversized(edges []byte, size int) error {
 	err := fault.New(fault.OutcomeUnknown, "the server's reply of %d bytes is over the limit of %d", size, c.maxLine).
-		WithHint("raise StdioOptions.MaxLine, or ask the server for less at once")
+		WithHint("raise MaxLine, or ask the server for less at once")
 	id, ok := oversizedID(edges)
 	if !ok {
 		return err
@@ -310,7 +324,7 @@ func (c *lineConn) Close() error {
 		c.mu.Lock()
 		grace := c.grace
 		c.mu.Unlock()
-		c.closeErr = c.proc.stop(grace)
+		c.closeErr = c.peer.stop(grace)
 		c.workers.Wait()
 	})
 	return c.closeErr

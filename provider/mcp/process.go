@@ -45,15 +45,15 @@ type process struct {
 	exited  chan struct{} // closed once the leader has been reaped
 	status  error         // what Wait said; readable once exited is closed
 	log     *slog.Logger
-	clean   func(string) string    // takes credentials out of the server's output
+	scrub   func(string) string    // takes credentials out of the server's output
 	last    atomic.Pointer[string] // line of stderr that says most about an end
 	done    sync.WaitGroup         // the reaper and the reader of stderr
 }
 
 // startProcess runs cmd. The process does not depend on any context: its life
 // is the connection's.
-func startProcess(cmd *exec.Cmd, clean func(string) string, log *slog.Logger) (*process, error) {
-	p := &process{cmd: cmd, exited: make(chan struct{}), clean: clean, log: log}
+func startProcess(cmd *exec.Cmd, scrub func(string) string, log *slog.Logger) (*process, error) {
+	p := &process{cmd: cmd, exited: make(chan struct{}), scrub: scrub, log: log}
 	theirs, err := p.pipes()
 	defer func() {
 		for _, f := range theirs {
@@ -109,6 +109,11 @@ func (p *process) closePipes() {
 		}
 	}
 }
+
+// input, output and clean implement peer.
+func (p *process) input() io.Writer      { return p.stdin }
+func (p *process) output() io.Reader     { return p.stdout }
+func (p *process) clean(s string) string { return p.scrub(s) }
 
 // track is the process as the host wants to know it.
 func (p *process) track() provider.Process {

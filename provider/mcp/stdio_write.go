@@ -71,6 +71,7 @@ func (c *lineConn) send(ctx context.Context, o *outgoing) error {
 func (c *lineConn) writeLines() {
 	var batch []*outgoing
 	var buf []byte
+	to := c.peer.input()
 	for {
 		select {
 		case <-c.closed:
@@ -81,7 +82,7 @@ func (c *lineConn) writeLines() {
 		if len(batch) == 0 {
 			continue // all withdrawn
 		}
-		n, err := c.proc.stdin.Write(buf)
+		n, err := to.Write(buf)
 		for _, o := range batch {
 			if err != nil && n <= 0 {
 				o.ex.unsend() // not a byte of it has left
