@@ -24,7 +24,7 @@ func mcpFigures() []figure {
 	for _, transport := range []struct {
 		name string
 		open func(context.Context) (*pair, error)
-	}{{"stdio", stdioPair}, {"http", httpPair}} {
+	}{{"memory", memoryPair}, {"stdio", stdioPair}, {"http", httpPair}} {
 		for _, callers := range []int{1, manyCallers} {
 			all = append(all, figure{
 				name: fmt.Sprintf("mcp/%s/%d", transport.name, callers), unit: "x", compare: ratio, target: 1.05, aim: 0.6,
@@ -77,6 +77,16 @@ func (p *pair) gated() func(context.Context) error {
 		}
 		return out.Err
 	}
+}
+
+func memoryPair(ctx context.Context) (*pair, error) {
+	server := echoServer()
+	near, far := sdk.NewInMemoryTransports()
+	session, err := server.Connect(ctx, far, nil)
+	if err != nil {
+		return nil, err
+	}
+	return connectPair(ctx, near, mcp.InMemory(server, nil), func() { _ = session.Wait() })
 }
 
 func stdioPair(ctx context.Context) (*pair, error) {

@@ -1,12 +1,13 @@
 // Package mcp makes connections to MCP servers: child processes that speak
-// over standard input and output, and HTTP endpoints. Tools become operations
-// and resources become reads; names, schemas and results are the server's own,
-// byte for byte.
+// over standard input and output, HTTP endpoints, and servers that live in this
+// process. Tools become operations and resources become reads; names, schemas
+// and results are the server's own, byte for byte.
 //
 //	notes := mcp.Command("notes-server", "--dir", "/srv/notes")
 //	weather := mcp.HTTP("https://weather.example/mcp", &mcp.HTTPOptions{
 //		Headers: []mcp.Header{{Name: "Authorization", Value: "Bearer " + token}},
 //	})
+//	clock := mcp.InMemory(server, nil)         // a server made with the MCP SDK
 //	others, err := mcp.FromConfig(".mcp.json") // as other clients write it
 //
 // # Eras

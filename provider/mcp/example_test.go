@@ -56,3 +56,28 @@ func Example() {
 	// greet: greets somebody
 	// {"text":"hello, Ada"}
 }
+
+// A server made with the MCP SDK needs no process or port of its own.
+func ExampleInMemory() {
+	server := sdk.NewServer(&sdk.Implementation{Name: "clock", Version: "1"}, nil)
+	server.AddTool(&sdk.Tool{Name: "now", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "half past nine"}}}, nil
+		})
+
+	ctx := context.Background()
+	conns, err := mcp.InMemory(server, nil).Connect(ctx, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer conns[0].Release(ctx)
+	result, err := conns[0].Call(ctx, &provider.CallRequest{Op: "now"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(result.Content[0].Text)
+	// Output:
+	// half past nine
+}

@@ -97,10 +97,12 @@ func text(format string, args ...any) *sdk.CallToolResult {
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: fmt.Sprintf(format, args...)}}}
 }
 
-// goodServer is a server that does as it should, over any transport. Calls that
-// nobody cancelled end when over is closed.
-func goodServer(over <-chan struct{}) *sdk.Server {
-	s := sdk.NewServer(&sdk.Implementation{Name: "good", Version: "1"}, &sdk.ServerOptions{PageSize: 100})
+// goodServer is a server that does as it should, over any transport, in the
+// given versions of the protocol, or all. Calls that nobody cancelled end when
+// over is closed.
+func goodServer(over <-chan struct{}, versions ...string) *sdk.Server {
+	s := sdk.NewServer(&sdk.Implementation{Name: "good", Version: "1"},
+		&sdk.ServerOptions{PageSize: 100, SupportedProtocolVersions: versions})
 	rawTool(s, "echo", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return &sdk.CallToolResult{
 			Content:           []sdk.Content{&sdk.TextContent{Text: string(r.Params.Arguments)}},

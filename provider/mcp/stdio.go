@@ -220,31 +220,18 @@ func (p *stdio) dial(ctx context.Context, opts *provider.ConnectOptions, probe b
 	}
 	opts.Track(proc.track())
 	lines := newLineConn(proc, newTap(), orDefault(p.opts.MaxLine, defaultMaxLine), log)
-	c, err := p.open(ctx, lines, scrub, probe)
+	d := &dialing{scrub: scrub, limits: p.opts.limits(), reachedBy: append([]string{"stdio"}, p.command...)}
+	patience := time.Duration(0)
+	if probe {
+		patience = orDefault(p.opts.ProbeTimeout, defaultProbeTimeout)
+	}
+	c, err := lines.open(ctx, d, patience)
 	if err != nil {
 		lines.Close() // a killed server is no news beside err
 		return nil, err
 	}
 	lines.settle(orDefault(p.opts.Grace, defaultGrace))
 	return c, nil
-}
-
-// open brings a session up with a server that was just started.
-func (p *stdio) open(ctx context.Context, lines *lineConn, scrub *scrubber, probe bool) (*conn, error) {
-	d := &dialing{
-		transport: lines, link: lines, tap: lines.tap, scrub: scrub, log: lines.log, version: versionLegacy,
-		reachedBy: append([]string{"stdio"}, p.command...), notes: lines.remarks, refresh: newSignal(),
-		limits: p.opts.limits(),
-	}
-	lines.missed = d.refresh.raise
-	if probe {
-		open, err := lines.probe(ctx, orDefault(p.opts.ProbeTimeout, defaultProbeTimeout))
-		if err != nil {
-			return nil, d.failed(ctx, err)
-		}
-		lines.discovered, d.version = open, open.version
-	}
-	return d.open(ctx)
 }
 
 func orDefault[T int | time.Duration](v, otherwise T) T {

@@ -24,6 +24,22 @@ func (e *muteError) Unwrap() error { return e.cause }
 
 var errSilent = errors.New("it is silent")
 
+// open brings a session up with a server that was just started, in its era. A
+// server that must not be probed has a patience of 0, and is met with initialize.
+func (c *lineConn) open(ctx context.Context, d *dialing, patience time.Duration) (*conn, error) {
+	d.transport, d.link, d.tap, d.log = c, c, c.tap, c.log
+	d.version, d.notes, d.refresh = versionLegacy, c.remarks, newSignal()
+	c.missed = d.refresh.raise
+	if patience > 0 {
+		found, err := c.probe(ctx, patience)
+		if err != nil {
+			return nil, d.failed(ctx, err)
+		}
+		c.discovered, d.version = found, found.version
+	}
+	return d.open(ctx)
+}
+
 // probe asks the server which era it speaks, before the SDK comes in. A server
 // that stays silent or ends is a muteError.
 func (c *lineConn) probe(ctx context.Context, patience time.Duration) (opening, error) {
