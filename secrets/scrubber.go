@@ -6,9 +6,6 @@ import (
 	"sync/atomic"
 )
 
-// marker stands where a value was.
-const marker = "<redacted>"
-
 // minLength is the shortest value that is registered, in bytes.
 const minLength = 8
 
