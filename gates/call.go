@@ -80,6 +80,9 @@ type Decision struct {
 	Reason string
 	// By names who decided, for the record.
 	By string
+	// Scope says how far the Allow of an approver goes. The zero value is this
+	// call only; a hook's is ignored.
+	Scope Scope
 	// Args, if not nil, replace the call's arguments. They pass the gates again,
 	// from the first one on. Ignored when the call is refused.
 	Args json.RawMessage
