@@ -47,8 +47,16 @@ type Meter interface {
 func usageOf(c *Call, out *Outcome) Usage {
 	return Usage{
 		Connection: c.Connection, Op: c.Op, Thread: c.Thread, Execution: c.Execution, Source: c.Source, Step: c.Step,
-		Calls: 1, Bytes: resultBytes(out), Latency: out.Duration, Outcome: fault.CodeOf(out.Err),
+		Calls: 1, Bytes: resultBytes(out), Latency: out.Duration, Outcome: outcomeCode(out),
 	}
+}
+
+// outcomeCode counts an error without a code as one of the way to the peer.
+func outcomeCode(out *Outcome) fault.Code {
+	if out.Err == nil {
+		return ""
+	}
+	return fault.From(out.Err, fault.OutcomeUnknown).Code
 }
 
 // resultBytes counts what came back once: servers repeat the structured value

@@ -2,6 +2,7 @@ package gates
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ func TestUsageCountsWhatTheCallerGets(t *testing.T) {
 		"content":           {out: Outcome{Content: []provider.Content{{Text: "née"}, {Data: []byte{1, 2, 3}}}}, bytes: 7},
 		"nothing":           {},
 		"refused":           {out: Outcome{Err: fault.New(fault.SteeringDenied, "no")}, outcome: fault.SteeringDenied},
+		"no code":           {out: Outcome{Err: errors.New("reset")}, outcome: fault.OutcomeUnknown},
 		"failed with text": {
 			out:   Outcome{Value: json.RawMessage(`{}`), Err: fault.New(fault.OpFailed, "no")},
 			bytes: 0, outcome: fault.OpFailed,
