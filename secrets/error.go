@@ -13,7 +13,7 @@ import (
 // still found. Any other error with a value in its text, or in that of an error
 // it wraps, becomes plain text: nothing that Unwrap reaches holds the value.
 func (s *Scrubber) Error(err error) error {
-	if err == nil || s.matcher().window == 0 {
+	if err == nil || s.matcher().stride == 0 {
 		return err
 	}
 	clean, _ := s.scrubError(err)

@@ -4,26 +4,48 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// forms returns the spellings under which a value is looked for. Some may be
-// equal.
+// minLength is the shortest value that is looked for in every form, in bytes.
+const minLength = 8
+
+// forms returns the different spellings under which a value is looked for. A
+// short one in base64 or hex would match ordinary text.
 func forms(value string) []string {
-	all := []string{value}
-	all = append(all, jsonForms(value)...)
-	all = append(all, urlForms(value)...)
-	all = append(all, base64Forms(value)...)
-	lower := hex.EncodeToString([]byte(value))
-	return append(all, lower, strings.ToUpper(lower))
+	all := append([]string{value}, percentForms(value)...)
+	once := jsonForms(value)
+	all = append(all, once...)
+	for _, form := range once {
+		if form != value {
+			all = append(all, jsonForms(form)...)
+		}
+	}
+	if len(value) >= minLength {
+		lower := hex.EncodeToString([]byte(value))
+		all = append(all, lower, strings.ToUpper(lower))
+		all = append(all, base64Forms(value)...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
-// jsonForms are the spellings inside JSON strings: the shortest, the one that
-// is safe inside HTML, and those with an escaped slash.
+// What some encoders of JSON escape of ASCII, and those that do it by number.
+const (
+	wary        = `"&'+<>` + "`\x7f"
+	jsonSpecial = wary + `\/`
+)
+
+// jsonForms are the spellings inside JSON strings: the shortest, the one that is
+// safe inside HTML as of Go, the one of ASCII alone as of Python, and the wary
+// one of .NET; each with plain and with escaped slashes.
 func jsonForms(value string) []string {
+	if strings.IndexFunc(value, func(c rune) bool { return c < ' ' || c >= 0x7F || strings.ContainsRune(jsonSpecial, c) }) < 0 {
+		return []string{value}
+	}
 	var all []string
 	if quoted, err := jsontext.AppendQuote(nil, value); err == nil {
 		all = append(all, inner(quoted))
@@ -31,23 +53,87 @@ func jsonForms(value string) []string {
 	if quoted, err := json.Marshal(value); err == nil {
 		all = append(all, inner(quoted))
 	}
+	for _, hexDigits := range []string{"0123456789abcdef", "0123456789ABCDEF"} {
+		all = append(all, asciiJSON(value, "", hexDigits), asciiJSON(value, wary, hexDigits))
+	}
 	for _, form := range all {
 		all = append(all, strings.ReplaceAll(form, "/", `\/`))
 	}
-	return all
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func inner(quoted []byte) string { return string(quoted[1 : len(quoted)-1]) }
 
-// urlForms are the spellings in queries and paths, with capital and small hex
-// digits.
-func urlForms(value string) []string {
-	query, path := url.QueryEscape(value), url.PathEscape(value)
-	all := []string{query, path, strings.ReplaceAll(query, "+", "%20")}
+// asciiJSON escapes what is not ASCII, and these characters, by number.
+func asciiJSON(value, byNumber, hexDigits string) string {
+	const short = "\"\\\b\f\n\r\t"
+	var b strings.Builder
+	for _, c := range value {
+		if c >= 0x10000 {
+			c -= 0x10000
+			escapeUnit(&b, 0xD800+c>>10, hexDigits)
+			escapeUnit(&b, 0xDC00+c&0x3FF, hexDigits)
+			continue
+		}
+		ascii := c < 0x80
+		i := -1
+		if ascii {
+			i = strings.IndexByte(short, byte(c))
+		}
+		switch {
+		case !ascii, strings.IndexByte(byNumber, byte(c)) >= 0, c < ' ' && i < 0:
+			escapeUnit(&b, c, hexDigits)
+		case i >= 0:
+			b.Write([]byte{'\\', `"\bfnrt`[i]})
+		default:
+			b.WriteByte(byte(c))
+		}
+	}
+	return b.String()
+}
+
+func escapeUnit(b *strings.Builder, unit rune, hexDigits string) {
+	b.WriteString(`\u`)
+	for shift := 12; shift >= 0; shift -= 4 {
+		b.WriteByte(hexDigits[unit>>shift&0xF])
+	}
+}
+
+// percentForms are the spellings in URLs, with capital and small hex digits.
+// Encoders differ in what they leave as it is: that of RFC 3986 and
+// url.QueryEscape, encodeURIComponent, Python's quote, HTML forms,
+// url.PathEscape, the path of url.URL, its userinfo, and encodeURI.
+func percentForms(value string) []string {
+	if percent(value, "") == value {
+		return []string{value}
+	}
+	var all []string
+	for _, plain := range []string{"-_.~", "-_.~!*'()", "-_.~/", "-_.*", "-_.~$&+=:@", "-_.~$&+,/:;=@", "-_.~$&+,;=", "-_.!~*'();,/?:@&=+$#"} {
+		form := percent(value, plain)
+		all = append(all, form, strings.ReplaceAll(form, "%20", "+"))
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
 	for _, form := range all {
 		all = append(all, smallHex(form))
 	}
-	return all
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// percent encodes all bytes but letters, digits and the plain ones.
+func percent(value, plain string) string {
+	const digits = "0123456789ABCDEF"
+	var b strings.Builder
+	for _, c := range []byte(value) {
+		if letter(c) || c >= '0' && c <= '9' || strings.IndexByte(plain, c) >= 0 {
+			b.WriteByte(c)
+		} else {
+			b.Write([]byte{'%', digits[c>>4], digits[c&0xF]})
+		}
+	}
+	return b.String()
 }
 
 // smallHex writes the digits of percent-encoded bytes in small letters.
@@ -69,9 +155,8 @@ func base64Forms(value string) []string {
 	for offset := range 3 {
 		shifted := append(make([]byte, offset), value...)
 		first, last := (offset*8+5)/6, len(shifted)*8/6
-		all = append(all,
-			base64.RawStdEncoding.EncodeToString(shifted)[first:last],
-			base64.RawURLEncoding.EncodeToString(shifted)[first:last])
+		standard := base64.RawStdEncoding.EncodeToString(shifted)[first:last]
+		all = append(all, standard, strings.NewReplacer("+", "-", "/", "_").Replace(standard))
 	}
 	return all
 }

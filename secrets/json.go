@@ -10,20 +10,21 @@ import (
 
 // JSON returns a JSON value with every registered value replaced, valid as it
 // was; doc itself if it holds none. Strings are searched as they read, whatever
-// their escapes. A hit inside a number or a property's name replaces the whole
+// their escapes, and those that hold JSON once more as what that says, three
+// times over. A hit inside a number or a property's name replaces the whole
 // of it by a string; a value that is itself spread over several tokens, such as
 // a key file in JSON, replaces the whole document. What is not JSON is treated
 // as text.
 func (s *Scrubber) JSON(doc json.RawMessage) json.RawMessage {
 	m := s.matcher()
-	if m.window == 0 {
+	if m.stride == 0 {
 		return doc
 	}
-	start, _ := next(m, []byte(doc), 0)
-	if start < 0 && bytes.IndexByte(doc, '\\') < 0 {
+	shows := has(m, []byte(doc))
+	if !shows && !m.hidden(doc) {
 		return doc
 	}
-	e := &editor{m: m, doc: doc, plain: start < 0, dec: jsontext.NewDecoder(bytes.NewBuffer(doc),
+	e := &editor{m: m, doc: doc, plain: !shows, dec: jsontext.NewDecoder(bytes.NewBuffer(doc),
 		jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
 	if !e.run() {
 		if text, hit := m.replace(string(doc)); hit {
@@ -32,7 +33,7 @@ func (s *Scrubber) JSON(doc json.RawMessage) json.RawMessage {
 		return doc
 	}
 	out := e.rest()
-	if start, _ := next(m, []byte(out), 0); start >= 0 {
+	if has(m, []byte(out)) {
 		return json.RawMessage(`"` + marker + `"`)
 	}
 	return out
@@ -88,7 +89,7 @@ func (e *editor) token(token jsontext.Value) {
 		unquoted, _ := jsontext.AppendUnquote(nil, token)
 		text = string(unquoted)
 	}
-	clean, hit := e.m.replace(text)
+	clean, hit := e.m.nested(text)
 	if !hit {
 		return
 	}

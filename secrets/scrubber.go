@@ -6,39 +6,62 @@ import (
 	"sync/atomic"
 )
 
-// minLength is the shortest value that is registered, in bytes.
-const minLength = 8
-
 // Scrubber replaces registered values by "<redacted>". It may be used
-// concurrently; a value is replaced from the moment Add returns. The zero value
-// is not usable; use NewScrubber.
+// concurrently; a value is replaced from the moment Add or AddSecret returns. The
+// zero value is not usable; use NewScrubber.
 //
 // A value is never forgotten, since an old token in a late reply is still a
-// token. A Scrubber thus grows by some twenty spellings of each different value,
-// for as long as it lives, and the first search after an Add builds its tables
-// anew: tens of thousands of short-lived tokens in one are too many.
+// token. A Scrubber thus grows by 2 KiB or so for each different value, for as
+// long as it lives.
 type Scrubber struct {
-	current atomic.Pointer[matcher] // nil after Add, until the next search
+	current atomic.Pointer[matcher] // nil after a value was added, until the next search
 
-	mu     sync.Mutex
-	values map[string]bool // guarded by mu
+	mu      sync.Mutex
+	last    *matcher        // guarded by mu: what current was
+	added   []string        // guarded by mu: needles that last does not have
+	values  map[string]bool // guarded by mu
+	needles map[string]bool // guarded by mu: all forms of all values
 }
 
 // NewScrubber returns a Scrubber that knows no value.
-func NewScrubber() *Scrubber { return &Scrubber{values: map[string]bool{}} }
+func NewScrubber() *Scrubber {
+	return &Scrubber{last: &matcher{}, values: map[string]bool{}, needles: map[string]bool{}}
+}
 
-// Add registers a value. Adding it again changes nothing. Two kinds of value
-// are not registered, since replacing them would garble ordinary text: those
-// under eight bytes, and absolute paths, which programs get as settings.
+// Add registers a credential that a program got as a setting, such as the value
+// of a header. Adding it again changes nothing. Two kinds of value are not
+// registered, since settings often are no credentials and replacing them would
+// garble ordinary text: those under eight bytes, and absolute paths.
 func (s *Scrubber) Add(value string) {
-	if len(value) < minLength || absolutePath(value) || strings.Contains(marker, value) {
-		return
+	if len(value) >= minLength && !absolutePath(value) && !strings.Contains(marker, value) {
+		s.register(value)
 	}
+}
+
+// AddSecret registers a secret that was resolved, whatever it looks like, unless
+// [Check] refuses it: then it must not be used, since it would not be found. Of
+// values under eight bytes fewer forms are looked for.
+func (s *Scrubber) AddSecret(v Value) error {
+	if err := Check(v); err != nil {
+		return err
+	}
+	s.register(v.Reveal())
+	return nil
+}
+
+func (s *Scrubber) register(value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.values[value] {
-		s.values[value] = true
-		s.current.Store(nil)
+	if s.values[value] {
+		return
+	}
+	s.values[value] = true
+	for _, form := range forms(value) {
+		if !s.needles[form] {
+			s.needles[form] = true
+			s.added = append(s.added, form)
+			s.current.Store(nil)
+		}
 	}
 }
 
@@ -49,13 +72,10 @@ func (s *Scrubber) matcher() *matcher {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var needles []string
-	for value := range s.values {
-		needles = append(needles, forms(value)...)
-	}
-	m := newMatcher(needles)
-	s.current.Store(m)
-	return m
+	s.last = s.last.with(s.added)
+	s.added = nil
+	s.current.Store(s.last)
+	return s.last
 }
 
 // String returns text with every registered value replaced; text itself if it
@@ -67,10 +87,7 @@ func (s *Scrubber) String(text string) string {
 
 // Bytes reports whether data holds a registered value. Binary data is searched
 // and never edited, since a changed image is a broken image.
-func (s *Scrubber) Bytes(data []byte) (found bool) {
-	start, _ := next(s.matcher(), data, 0)
-	return start >= 0
-}
+func (s *Scrubber) Bytes(data []byte) (found bool) { return has(s.matcher(), data) }
 
 // absolutePath tells paths from credentials that begin with a slash, as one in
 // 64 of those in base64 does: the first part of a path is a word of at least
