@@ -16,6 +16,8 @@ type figure struct {
 	compare func(baseline, subject float64) float64
 	// target is the most that counts as ok; 0 is none, and the figure is an aim.
 	target float64
+	// floor makes target the least that counts as ok, for what should be much.
+	floor bool
 	// aim is what would be better still; it gets a line of its own. 0 is none.
 	aim float64
 	// open makes ready what is measured.

@@ -69,7 +69,9 @@ func constant(name string, baseline, subject float64) figure {
 func TestABrokenFigureIsCountedAndTheOthersAreMeasured(t *testing.T) {
 	broken := constant("b", 1, 1)
 	broken.open = func(context.Context, plan) (*rig, error) { return nil, errors.New("no server") }
-	results, count := measureAll(t.Context(), []figure{constant("a", 2, 3), broken, constant("c", 1, 3)}, tinyPlan(), io.Discard)
+	floor := constant("d", 1, 1.5)
+	floor.floor, floor.aim = true, 0
+	results, count := measureAll(t.Context(), []figure{constant("a", 2, 3), broken, constant("c", 1, 3), floor}, tinyPlan(), io.Discard)
 	if count != 1 {
 		t.Errorf("broken: got %d, want 1", count)
 	}
@@ -83,7 +85,8 @@ func TestABrokenFigureIsCountedAndTheOthersAreMeasured(t *testing.T) {
 		"a/aim  1.5    x     ≤1      aim\n" +
 		"b      -      x     ≤2      broken\n" +
 		"c      3      x     ≤2      short\n" +
-		"c/aim  3      x     ≤1      aim\n"
+		"c/aim  3      x     ≤1      aim\n" +
+		"d      1.5    x     ≥2      short\n"
 	if diff := cmp.Diff(want, table.String()); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
 	}

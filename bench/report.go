@@ -16,11 +16,12 @@ type result struct {
 	Value   float64 `json:"value"` // the median
 	Unit    string  `json:"unit"`
 	Target  float64 `json:"target,omitempty"` // 0 is none
+	Floor   bool    `json:"floor,omitempty"`  // the target is the least, not the most
 	Verdict verdict `json:"verdict"`
 
 	Low      float64 `json:"low"`                // the lower quartile
 	High     float64 `json:"high"`               // the upper quartile
-	Baseline float64 `json:"baseline,omitempty"` // the median of the baseline's samples, in µs or allocations
+	Baseline float64 `json:"baseline,omitempty"` // the median of the baseline's samples, in the sampler's unit
 	Subject  float64 `json:"subject"`            // the median of the subject's samples
 	About    string  `json:"about"`
 	Err      string  `json:"error,omitempty"`
@@ -28,8 +29,12 @@ type result struct {
 
 // judge makes the lines of a figure: the promise, and the aim if there is one.
 func judge(f figure, found finding, err error) []result {
+	rule := rule
+	if f.floor {
+		rule = ruleFloor
+	}
 	line := result{
-		Name: f.name, Value: found.value.median, Unit: f.unit, Target: f.target, Verdict: rule(found.value.median, f.target),
+		Name: f.name, Value: found.value.median, Unit: f.unit, Target: f.target, Floor: f.floor, Verdict: rule(found.value.median, f.target),
 		Low: found.value.low, High: found.value.high, Baseline: found.baseline, Subject: found.subject, About: f.about,
 	}
 	if err != nil {
@@ -55,6 +60,9 @@ func writeTable(to io.Writer, results []result) error {
 		}
 		if r.Target != 0 {
 			target = "≤" + short(r.Target)
+			if r.Floor {
+				target = "≥" + short(r.Target)
+			}
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Name, value, r.Unit, target, r.Verdict)
 	}

@@ -2,8 +2,8 @@ package main
 
 import "slices"
 
-// tolerance is how much a median may be above its target: what is left of the
-// noise after nine pairs and more.
+// tolerance is how much a median may be above its target, or below its floor:
+// what is left of the noise after nine pairs and more.
 const tolerance = 1.05
 
 // verdict says whether a figure keeps its promise.
@@ -22,6 +22,17 @@ func rule(value, target float64) verdict {
 	case target == 0:
 		return verdictAim
 	case value <= target*tolerance:
+		return verdictOK
+	}
+	return verdictShort
+}
+
+// ruleFloor is the verdict about a median that should not be under its target.
+func ruleFloor(value, target float64) verdict {
+	switch {
+	case target == 0:
+		return verdictAim
+	case value*tolerance >= target:
 		return verdictOK
 	}
 	return verdictShort

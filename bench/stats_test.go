@@ -22,6 +22,24 @@ func TestRuleAllowsFivePercent(t *testing.T) {
 	}
 }
 
+func TestAFloorAllowsFivePercentBelow(t *testing.T) {
+	for _, tt := range []struct {
+		value, target float64
+		want          verdict
+	}{
+		{400, 400, verdictOK},
+		{4000, 400, verdictOK},
+		{381, 400, verdictOK},
+		{380, 400, verdictShort},
+		{0, 400, verdictShort},
+		{7, 0, verdictAim},
+	} {
+		if got := ruleFloor(tt.value, tt.target); got != tt.want {
+			t.Errorf("%g of at least %g: got %s, want %s", tt.value, tt.target, got, tt.want)
+		}
+	}
+}
+
 func TestSpreadIsOfTheSortedValues(t *testing.T) {
 	values := []float64{9, 1, 5, 3, 7}
 	if got, want := spreadOf(values), (spread{3, 5, 7}); got != want {
