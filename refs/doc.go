@@ -1,4 +1,5 @@
-// Package refs seals references to what a connection returned.
+// Package refs seals references to what a connection returned, and gives models
+// short names for them.
 //
 // A ref points at something that lives on a connection: an element of a page, a
 // chat thread, a stored blob. The server knows it by an id. Whoever passes the
@@ -52,7 +53,13 @@
 // A ref is an object with the one member $ref, whether it is sealed or not; its
 // encoding is canonical in the sense of RFC 8785. [Find] finds the sealed ones
 // anywhere in a value. An object without a seal is data: a JSON Schema passed as
-// an argument has $ref members too.
+// an argument has $ref members too. [ParseMarks] reads in a schema where a
+// result has ids to seal, and which fields take refs or blobs.
+//
+// # Aliases
+//
+// A sealed ref is too long for a model to copy. [Aliases] gives each ref of a
+// thread a short name such as element-3, kept in the store.
 //
 // # Concurrency
 //

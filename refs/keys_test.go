@@ -146,7 +146,12 @@ func TestRotationWhileSealing(t *testing.T) {
 // counting counts the transactions of a store.
 type counting struct {
 	store.Store
-	views atomic.Int64
+	views, updates atomic.Int64
+}
+
+func (c *counting) Update(ctx context.Context, f func(store.Tx) error) error {
+	c.updates.Add(1)
+	return c.Store.Update(ctx, f)
 }
 
 func (c *counting) View(ctx context.Context, f func(store.Tx) error) error {
