@@ -12,12 +12,12 @@ import (
 // its first window; only then are needles compared. A clean text is one
 // multiplication and one bit per stride, without a chain of dependent loads.
 //
-// The sampling is that of Karp and Rabin's fingerprints ("Efficient randomized
-// pattern-matching algorithms", IBM Journal of Research and Development 31,
-// 1987) over q-grams, as in Salmela, Tarhio and Kytöjoki, "Multi-pattern string
-// matching with q-grams" (ACM Journal of Experimental Algorithmics 11, 2006);
-// the bit table is Bloom's ("Space/time trade-offs in hash coding with allowable
-// errors", CACM 13, 1970) with a single function.
+// Looking at samples of the text is Sutinen and Tarhio's ("Filtration with
+// q-samples in approximate string matching", CPM 1996), telling many patterns
+// apart by grams is Salmela, Tarhio and Kytöjoki's ("Multi-pattern string matching
+// with q-grams", ACM Journal of Experimental Algorithmics 11, 2006), and the bit
+// table is Bloom's ("Space/time trade-offs in hash coding with allowable errors",
+// CACM 13, 1970) with a single function.
 //
 // A matcher does not change. with makes the next one, which shares what only
 // grows.

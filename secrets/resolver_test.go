@@ -2,6 +2,7 @@ package secrets_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -232,8 +233,17 @@ func ExampleSecretsIn() {
 }
 
 func ExampleExtract() {
-	args := []byte(`{"text":"{\"$secret\":\"db.password\"}"}`)
-	_, found, err := secrets.Extract(args)
-	fmt.Println(found, err)
-	// Output: [] <nil>
+	args, err := json.Marshal(map[string]any{
+		"password": secrets.Ref("app.password"),                   // written by the program
+		"remark":   json.RawMessage(`{"$secret":"app.password"}`), // from somewhere else
+	})
+	if err != nil {
+		panic(err)
+	}
+	plain, places, err := secrets.Extract(args)
+	fmt.Println(string(plain))
+	fmt.Println(places, err)
+	// Output:
+	// {"password":{"$secret":"app.password"},"remark":{"$secret":"app.password"}}
+	// [{/password app.password}] <nil>
 }

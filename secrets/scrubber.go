@@ -11,8 +11,10 @@ import (
 // zero value is not usable; use NewScrubber.
 //
 // A value is never forgotten, since an old token in a late reply is still a
-// token. A Scrubber thus grows by 2 KiB or so for each different value, for as
-// long as it lives.
+// token. A Scrubber thus grows by a few KiB for each different value, for as
+// long as it lives. Reading clean text costs the more the shorter the shortest
+// value is: with one of four bytes every place is looked at, with all of eight
+// and more every fifth.
 type Scrubber struct {
 	current atomic.Pointer[matcher] // nil after a value was added, until the next search
 
