@@ -36,6 +36,10 @@ func complete() inmemory.Options {
 				return struct{}{}, provider.Refused("empty", "no water")
 			}),
 			"lose": inmemory.Reply(1),
+			"ask": inmemory.Func(func(ctx context.Context, c *inmemory.Call, _ struct{}) (provider.Action, error) {
+				a, err := c.Ask(ctx, provider.Question{Message: "Sure?"})
+				return a.Action, err
+			}),
 			"pay": inmemory.Func(func(_ context.Context, c *inmemory.Call, _ struct{}) (provider.Key, error) {
 				return c.Key(), nil
 			}).With(provider.Facts{Effects: true, Once: true}),
@@ -77,6 +81,7 @@ func TestConformance(t *testing.T) {
 		Broken:  []providertest.Call{{Op: "lose"}},
 		Once:    providertest.Call{Op: "pay"},
 		Task:    providertest.Call{Op: "render"},
+		Ask:     providertest.Call{Op: "ask"},
 		Emit:    func(_ *testing.T, p provider.Provider) { self(p).Emit("ticked", map[string]int{"n": 1}) },
 		Kill:    func(_ *testing.T, p provider.Provider) { self(p).Drop() },
 		Silence: func(_ *testing.T, p provider.Provider) { self(p).Fail("echo", inmemory.Fault{Hang: true}) },

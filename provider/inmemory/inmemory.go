@@ -36,6 +36,11 @@
 //	shop.Fail("pay", inmemory.Fault{NotSent: true, Times: 3})    // never arrived, three times
 //	shop.Fail("pay", inmemory.Fault{Latency: time.Second, Drop: true})
 //
+// # Questions
+//
+// An operation asks the person behind the connection with [Call.Ask], which
+// declines where nobody is.
+//
 // # Concurrency
 //
 // All methods of a Provider and of its connections may be called concurrently.

@@ -266,6 +266,24 @@ var brokenFakes = []struct {
 	{"knows every task", "Task/an unknown one is refused", func(*testing.T) *fake {
 		return &fake{wrap: func(c provider.Conn) provider.Conn { return knowing{c} }}
 	}},
+	{"answers for the host", "Ask/a question reaches the host", func(*testing.T) *fake {
+		return &fake{connect: func(ctx context.Context, opts *provider.ConnectOptions, next connectFunc) ([]provider.Conn, error) {
+			own := *opts
+			own.Ask = func(context.Context, *provider.Question) (*provider.Answer, error) { return nil, nil }
+			return next(ctx, &own)
+		}}
+	}},
+	{"goes on asking for a call that is over", "Ask/a question ends with its call", func(t *testing.T) *fake {
+		return &fake{connect: func(ctx context.Context, opts *provider.ConnectOptions, next connectFunc) ([]provider.Conn, error) {
+			own := *opts
+			own.Ask = func(ctx context.Context, q *provider.Question) (*provider.Answer, error) {
+				go opts.Ask(t.Context(), q)
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return next(ctx, &own)
+		}}
+	}},
 	{"goes on watching after stop", "Watch/is quiet after stop", func(*testing.T) *fake {
 		return &fake{wrap: func(c provider.Conn) provider.Conn { return restless{c} }}
 	}},

@@ -84,7 +84,7 @@ func (s *session) checkSchema(what string, schema json.RawMessage, arguments boo
 
 func manifestComplete(ctx context.Context, s *session) {
 	m := s.manifest(s.connect(ctx))
-	for _, call := range []Call{s.cfg.Echo, s.cfg.Slow, s.cfg.Refuse, s.cfg.Once, s.cfg.Task} {
+	for _, call := range []Call{s.cfg.Echo, s.cfg.Slow, s.cfg.Refuse, s.cfg.Once, s.cfg.Task, s.cfg.Ask} {
 		if _, ok := m.Operation(call.Op); !ok && call.Op != "" {
 			s.Errorf("the manifest lacks the operation %s", fault.Quote(call.Op))
 		}

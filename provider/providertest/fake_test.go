@@ -147,6 +147,7 @@ func config(make func(t *testing.T) *fake, patience time.Duration) providertest.
 		Broken:    []providertest.Call{{Op: "lose"}},
 		Once:      providertest.Call{Op: "pay"},
 		Task:      providertest.Call{Op: "render"},
+		Ask:       providertest.Call{Op: "ask"},
 		Emit:      func(_ *testing.T, p provider.Provider) { self(p).Emit("ticked", []int{1}) },
 		Kill:      func(_ *testing.T, p provider.Provider) { self(p).Drop() },
 		Silence:   func(_ *testing.T, p provider.Provider) { self(p).Fail("echo", inmemory.Fault{Hang: true}) },
@@ -177,9 +178,13 @@ func options() inmemory.Options {
 	return inmemory.Options{
 		Credentials: []string{planted},
 		Operations: map[string]inmemory.Operation{
-			"echo":   inmemory.Func(func(_ context.Context, _ *inmemory.Call, a any) (any, error) { return a, nil }),
-			"block":  inmemory.Func(block),
-			"lose":   inmemory.Reply(1),
+			"echo":  inmemory.Func(func(_ context.Context, _ *inmemory.Call, a any) (any, error) { return a, nil }),
+			"block": inmemory.Func(block),
+			"lose":  inmemory.Reply(1),
+			"ask": inmemory.Func(func(ctx context.Context, c *inmemory.Call, _ any) (string, error) {
+				a, err := c.Ask(ctx, provider.Question{Message: "Sure?"})
+				return string(a.Action), err
+			}),
 			"render": inmemory.Reply(2).With(provider.Facts{Long: true}),
 			"refuse": inmemory.Func(func(context.Context, *inmemory.Call, any) (any, error) {
 				return nil, errors.New("no water")

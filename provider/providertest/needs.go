@@ -20,6 +20,10 @@ func needOnce() need {
 	return need{"Once", func(c *Config) bool { return c.Once.Op != "" }}
 }
 
+func needAsk() need {
+	return need{"Ask", func(c *Config) bool { return c.Ask.Op != "" }}
+}
+
 func needTask() need {
 	return need{"Task", func(c *Config) bool { return c.Task.Op != "" }}
 }

@@ -63,6 +63,8 @@ type Config struct {
 	Once Call
 	// Task turns into a task and ends well by itself, within Patience.
 	Task Call
+	// Ask asks the host one question, and succeeds whatever the answer is.
+	Ask Call
 	// Read is a read that succeeds. Without one, the first read of the manifest
 	// is read without arguments.
 	Read Call
@@ -130,7 +132,7 @@ func cases() []testCase {
 	for _, group := range [][]testCase{
 		connectCases(), describeCases(), callCases(), ownershipCases(), cancelCases(),
 		releaseCases(), deathCases(), onceCases(), readCases(), listenCases(),
-		replayCases(), taskCases(), provisionCases(), changeCases(), secretCases(),
+		replayCases(), taskCases(), askCases(), provisionCases(), changeCases(), secretCases(),
 	} {
 		all = append(all, group...)
 	}

@@ -67,7 +67,12 @@ func (s *session) note(err error) error {
 // connect returns the first connection of the provider, or ends the subtest.
 func (s *session) connect(ctx context.Context) provider.Conn {
 	s.Helper()
-	conns, err := s.p.Connect(ctx, s.options())
+	return s.connectWith(ctx, s.options())
+}
+
+func (s *session) connectWith(ctx context.Context, opts *provider.ConnectOptions) provider.Conn {
+	s.Helper()
+	conns, err := s.p.Connect(ctx, opts)
 	s.keep(conns...)
 	if s.note(err) != nil {
 		s.Fatalf("Connect: %v", err)
