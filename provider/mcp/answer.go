@@ -41,9 +41,9 @@ func (w *wire) call(req *http.Request, msg *jsonrpc.Request) (*http.Response, er
 			x.decide(provider.NotSent(errSessionGone)) // turned away at the door
 			return nil, errSessionGone
 		}
-		return w.failed(req, resp, x)
+		return w.failed(req, msg, resp, x)
 	case resp.StatusCode/100 != 2:
-		return w.failed(req, resp, x)
+		return w.failed(req, msg, resp, x)
 	}
 	return w.answer(req, msg, resp, x)
 }
@@ -70,8 +70,8 @@ func (w *wire) answer(req *http.Request, msg *jsonrpc.Request, resp *http.Respon
 		if err != nil {
 			return w.unreadable(req, msg, x, err)
 		}
-		m, err := decodeMessage(data)
-		if r, ok := m.(*jsonrpc.Response); err != nil || !ok || idKey(r.ID) != idKey(msg.ID) {
+		m, data, err := decodeReply(data, msg.ID)
+		if r, ok := m.(*jsonrpc.Response); err != nil || !ok || r.ID != msg.ID {
 			return w.unreadable(req, msg, x, errors.New("the server's reply is no answer to the request"))
 		}
 		w.tap.see(m)
@@ -115,7 +115,7 @@ func (w *wire) body(r io.Reader) ([]byte, error) {
 	if len(data) > w.maxBody {
 		return nil, w.tooLarge()
 	}
-	return data, nil
+	return bytes.TrimPrefix(data, []byte(byteOrderMark)), nil
 }
 
 func (w *wire) tooLarge() error {

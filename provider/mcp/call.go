@@ -145,7 +145,11 @@ func (x *exchange) failure(cause error) error {
 	case x.refusal != nil:
 		return provider.Refused(strconv.FormatInt(x.refusal.Code, 10), plain(x.refusal.Message))
 	case x.sent:
-		return provider.Unknown(fmt.Errorf("no answer: %w", cause))
+		text := "no answer"
+		if strays := x.strays.since(); strays != "" {
+			text += ", but " + strays
+		}
+		return provider.Unknown(fmt.Errorf("%s: %w", text, cause))
 	}
 	return provider.NotSent(cause)
 }

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -78,6 +79,9 @@ func (d *dialing) failed(ctx context.Context, err error) error {
 	}
 	if ended := ctx.Err(); ended != nil {
 		err = context.Cause(ctx)
+	}
+	if strays := d.tap.strays.note(); strays != "" {
+		err = fmt.Errorf("%w; %s", err, strays)
 	}
 	return fault.New(fault.Unavailable, "cannot connect: %w", d.scrub.err(err))
 }

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 
@@ -79,5 +80,42 @@ func FuzzDecodeMessage(f *testing.F) {
 		if diff := cmp.Diff(look(want), look(got)); diff != "" {
 			t.Errorf("%q (-sdk +ours):\n%s", data, diff)
 		}
+	})
+}
+
+func TestAnIDThatSpellsANumberIsTheNumber(t *testing.T) {
+	for text, want := range map[string]any{
+		`7`: int64(7), `"7"`: int64(7), `7.0`: int64(7), `"-7"`: int64(-7), `"0"`: int64(0),
+		`"07"`: "07", `"7.0"`: "7.0", `" 7"`: " 7", `"+7"`: "+7", `""`: "", `"x"`: "x",
+		`"99999999999999999999"`: "99999999999999999999", `null`: nil,
+	} {
+		id, err := decodeID([]byte(text))
+		if got := numeric(id).Raw(); err != nil || got != want {
+			t.Errorf("%s: got %#v, %v, want %#v", text, got, err, want)
+		}
+	}
+}
+
+// FuzzDecodeLine: nothing panics, and what one message says is read as the one
+// message that it is.
+func FuzzDecodeLine(f *testing.F) {
+	for _, text := range messages() {
+		f.Add([]byte(text))
+		f.Add([]byte(text + text))
+		f.Add([]byte("[" + text + "]"))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if data = bytes.TrimSpace(data); len(data) == 0 {
+			return // not a line
+		}
+		all, rest, err := decodeLine(data)
+		if (err == nil) != (len(rest) == 0) {
+			t.Errorf("%q: got the rest %q with %v", data, rest, err)
+		}
+		if msg, err := decodeMessage(data); err == nil && (len(all) != 1 || !cmp.Equal(look(msg), look(all[0]))) {
+			t.Errorf("%q: got %v, want one message", data, all)
+		}
+		answeredID(data)
+		decodeRefusal(data)
 	})
 }

@@ -81,6 +81,19 @@ func (w *wire) spawn(f func()) bool {
 	return true
 }
 
+// enter counts a request on its way to the server until streams.Done. It reports
+// false if the connection is closing already: a request that came late would
+// leave a network connection open that nobody closes.
+func (w *wire) enter() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closing {
+		return false
+	}
+	w.streams.Add(1)
+	return true
+}
+
 // goodbye ends the session, if there still is one.
 func (w *wire) goodbye(req *http.Request) (*http.Response, error) {
 	if w.forgotten() {

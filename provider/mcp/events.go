@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-
-	"github.com/bridle-dev/bridle/provider"
 )
 
 // sseEvent is one server-sent event (WHATWG HTML, "Server-sent events").
@@ -37,6 +35,9 @@ func readEvent(r *bufio.Reader, max int) (sseEvent, error) {
 		size += len(line)
 		if len(line) == 0 && (any || err != nil) {
 			return e, err
+		}
+		if len(line) == 0 {
+			size = 0 // signs of life are no part of the next event
 		}
 		if err != nil {
 			return e, err // cut in the middle: not a whole event
@@ -105,14 +106,16 @@ type eventBody struct {
 
 	answered atomic.Bool // the answer has been read
 
-	// Of a stream that is not for the SDK; both are set under mu.
-	position *position      // where it is
-	forward  func(sseEvent) // takes what is for the SDK all the same
+	own bool // not for the SDK; set before it is read
 
 	mu    sync.Mutex    // of whoever reads
 	in    *bufio.Reader // nil at the end
 	rest  bytes.Buffer  // looked at, not read yet
 	timer *time.Timer   // ends a stream that goes on after its answer
+
+	// Of a stream that is not for the SDK.
+	position *position // where it is, nil if nobody cares
+	forward  sseEvent  // for the SDK all the same
 }
 
 // Read implements io.Reader. However a stream ends, it is the end: the SDK
@@ -135,8 +138,7 @@ func (b *eventBody) Read(p []byte) (int, error) {
 func (b *eventBody) next() bool {
 	e, err := readEvent(b.in, b.w.maxBody)
 	if errors.Is(err, errEventTooLarge) && b.forCall != nil {
-		b.w.tap.find(*b.forCall).decide(provider.Unknown(b.w.tooLarge()))
-		sseEvent{data: errorReply(*b.forCall, b.w.tooLarge())}.write(&b.rest)
+		b.fail(b.w.tooLarge())
 	}
 	if err != nil {
 		return false
@@ -144,28 +146,61 @@ func (b *eventBody) next() bool {
 	if b.position != nil {
 		b.position.note(e)
 	}
-	msg, pass := b.w.observe(e)
+	msg, pass := b.look(&e)
 	if !pass {
 		return true
 	}
-	if req, ok := msg.(*jsonrpc.Request); ok && b.forward != nil && req.Method != methodProgress {
-		b.forward(e)
+	if req, ok := msg.(*jsonrpc.Request); ok && b.own && req.Method != methodProgress {
+		b.forward = e
 	}
-	if answer, ok := msg.(*jsonrpc.Response); ok && b.forCall != nil && idKey(answer.ID) == idKey(*b.forCall) {
+	if answer, ok := msg.(*jsonrpc.Response); ok && b.forCall != nil && answer.ID == *b.forCall {
 		b.answer()
 	}
 	e.write(&b.rest)
 	return true
 }
 
+// look observes an event. What can only be meant for the request that the
+// stream answers is made its answer, and what cannot be read its failure.
+func (b *eventBody) look(e *sseEvent) (msg jsonrpc.Message, pass bool) {
+	if b.forCall == nil || len(e.data) == 0 {
+		return b.w.observe(*e)
+	}
+	msg, data, err := decodeReply(e.data, *b.forCall)
+	if err != nil {
+		if id, ok := answeredID(e.data); ok && id == *b.forCall {
+			b.fail(unreadable(err))
+		} else {
+			b.w.tap.strays.skip(e.data)
+		}
+		return nil, false
+	}
+	b.w.tap.see(msg)
+	if r, ok := msg.(*jsonrpc.Response); ok && !b.w.tap.gave(r.ID) {
+		b.fail(astray(b.w.tap.strays.answer(r.ID)))
+		return nil, false
+	}
+	e.data = data
+	return msg, true
+}
+
+// fail ends the request that the stream answers. err says that the outcome is
+// unknown.
+func (b *eventBody) fail(err error) {
+	b.w.tap.find(*b.forCall).decide(err)
+	sseEvent{data: errorReply(*b.forCall, err)}.write(&b.rest)
+}
+
 // answer is called with the answer: the caller goes on at once, and its context
 // may end, but a stream that ends soon leaves its connection to the next request.
 func (b *eventBody) answer() {
+	if b.answered.Swap(true) {
+		return
+	}
 	if from, ok := b.from.(*freeingBody); ok {
 		from.settle()
 	}
 	b.timer = time.AfterFunc(drainTime, func() { b.from.Close() })
-	b.answered.Store(true)
 }
 
 // end gives back what the stream held. The caller holds mu.
@@ -193,13 +228,7 @@ func (b *eventBody) Close() error {
 }
 
 func (b *eventBody) drain() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for b.in != nil {
-		b.rest.Reset()
-		if !b.next() {
-			b.end()
-		}
+	for b.step(nil) {
 	}
 }
 
@@ -226,7 +255,7 @@ func (w *wire) observe(e sseEvent) (msg jsonrpc.Message, pass bool) {
 	}
 	msg, err := decodeMessage(e.data)
 	if err != nil {
-		w.log.Warn("mcp server sent an event that is no message")
+		w.tap.strays.skip(e.data)
 		return nil, false
 	}
 	w.tap.see(msg)

@@ -21,9 +21,10 @@ type exchange struct {
 	token  string        // progress token
 	wake   chan struct{} // signals reports; capacity 1
 	over   chan struct{} // closed once there is an answer or a verdict
+	id     jsonrpc.ID    // not valid until the request is written; guarded by the tap
+	strays sighting
 
 	mu      sync.Mutex
-	id      any                 // JSON-RPC id, nil until written
 	sent    bool                // a byte may have left
 	settled bool                // the server has answered
 	result  json.RawMessage     // its result
@@ -46,11 +47,21 @@ func (x *exchange) setSent(sent bool) {
 	x.mu.Unlock()
 }
 
-// stop ignores answers from now on: they answer that nobody waits any more.
-func (x *exchange) stop() {
+// stop ignores answers from now on: they answer that nobody waits any more. It
+// reports whether there was none yet.
+func (x *exchange) stop() (waited bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	waited = !x.settled
 	x.settled = true
+	return waited
+}
+
+// waits reports whether the server has to answer.
+func (x *exchange) waits() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.sent && !x.settled && x.verdict == nil
 }
 
 // wasSent reports whether a byte may have left.
@@ -149,6 +160,8 @@ func exchangeFrom(ctx context.Context) *exchange {
 // tap sees every message of one connection in both directions and keeps what
 // belongs to an open exchange. It never changes or holds back a message.
 type tap struct {
+	strays *strays // set before anything is sent
+
 	mu      sync.Mutex
 	next    uint64
 	byID    map[any]*exchange
@@ -163,7 +176,10 @@ func (t *tap) open() *exchange {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.next++
-	x := &exchange{serial: t.next, token: "p" + strconv.FormatUint(t.next, 10), wake: make(chan struct{}, 1), over: make(chan struct{})}
+	x := &exchange{
+		serial: t.next, token: "p" + strconv.FormatUint(t.next, 10), strays: t.strays.sight(),
+		wake: make(chan struct{}, 1), over: make(chan struct{}),
+	}
 	t.byToken[x.token] = x
 	return x
 }
@@ -172,7 +188,7 @@ func (t *tap) close(x *exchange) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.byToken, x.token)
-	delete(t.byID, x.id)
+	delete(t.byID, idKey(x.id))
 }
 
 // bind ties an exchange to the id its request is about to be written with.
@@ -182,8 +198,8 @@ func (t *tap) bind(x *exchange, id jsonrpc.ID) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	x.id = idKey(id)
-	t.byID[x.id] = x
+	x.id = id
+	t.byID[idKey(id)] = x
 }
 
 func (t *tap) find(id jsonrpc.ID) *exchange {

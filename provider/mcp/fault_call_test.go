@@ -32,10 +32,14 @@ func resultIs(result string) func(*faultPeer, request) []string {
 	return echoIs(`{"jsonrpc":"2.0","id":$ID,"result":` + result + `}`)
 }
 
-// costsTheCall checks that the first call fails and nothing else.
+// costsTheCall checks that the first call fails at once and nothing else does.
 func costsTheCall(want fault.Code) func(*testing.T, *faulty) {
 	return func(t *testing.T, f *faulty) {
-		wantCode(t, f.echo(t), want)
+		err := f.echo(t)
+		wantCode(t, err, want)
+		if errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want the call not to wait for its limit", err)
+		}
 		f.works(t)
 		if s := f.seen(t); s.Calls != 2 || s.opened() != 1 {
 			t.Errorf("the server saw %v, want each call once in one session", s.Seen)

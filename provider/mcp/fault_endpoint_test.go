@@ -64,7 +64,7 @@ func endpointFaults() []faultRow {
 		{"http-page", replyOf(200, "text/html", "<html>"), fault.OutcomeUnknown},
 		{"http-broken", replyOf(200, "application/json", `{"jsonrpc":`), fault.OutcomeUnknown},
 		{"http-empty", replyOf(200, "application/json", ""), fault.OutcomeUnknown},
-		{"http-wrong-id", replyOf(200, "application/json", `{"jsonrpc":"2.0","id":"$ID","result":{}}`), fault.OutcomeUnknown},
+		{"http-wrong-id", replyOf(200, "application/json", `{"jsonrpc":"2.0","id":"other","result":{}}`), fault.OutcomeUnknown},
 		{"sse-cut", replyOf(200, "text/event-stream", `data: {"jsonrpc"`), fault.OutcomeUnknown},
 		{"sse-odd", replyOf(200, "text/event-stream", "no colon\n: comment\ndata: nonsense\n\n\n\ndata: "+done+"\n\n"), ""},
 		{"sse-wrong-id", replyOf(200, "text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":\"other\",\"result\":{}}\n\n"), fault.OutcomeUnknown},

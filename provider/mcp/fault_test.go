@@ -39,7 +39,7 @@ type faultRow struct {
 
 func faultRows() []faultRow {
 	var rows []faultRow
-	for _, part := range [][]faultRow{listFaults(), callFaults(), childFaults(), endpointFaults(), sessionFaults()} {
+	for _, part := range [][]faultRow{listFaults(), callFaults(), childFaults(), endpointFaults(), sessionFaults(), answerFaults(), lineFaults(), replyFaults()} {
 		rows = append(rows, part...)
 	}
 	return rows

@@ -160,7 +160,7 @@ func (p *remote) Connect(ctx context.Context, opts *provider.ConnectOptions) ([]
 		},
 		link: w, tap: w.tap, scrub: scrub, log: log, refresh: refresh, limits: p.opts.limits(),
 		reachedBy: []string{"http", endpoint.Scheme, endpoint.Host, endpoint.Path},
-		notes:     func() []string { return []string{w.listening.note()} },
+		notes:     func() []string { return []string{w.tap.strays.note(), w.listening.note()} },
 	}
 	// The SDK cleans up with requests of its own when it gives up, which must
 	// not outlast ctx.

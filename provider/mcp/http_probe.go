@@ -25,7 +25,8 @@ func (w *wire) ask(ctx context.Context) (opening, error) {
 // askOnce sends one server/discover. No response means that the server turned
 // the request down without speaking JSON-RPC, as earlier ones do.
 func (w *wire) askOnce(ctx context.Context, version string) (*jsonrpc.Response, error) {
-	body, err := jsonrpc.EncodeMessage(probeRequest(version))
+	probe := probeRequest(version)
+	body, err := jsonrpc.EncodeMessage(probe)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +50,7 @@ func (w *wire) askOnce(ctx context.Context, version string) (*jsonrpc.Response, 
 	if saysNothing(resp.StatusCode) {
 		return nil, refusedConnect(resp, data)
 	}
-	if msg, err := decodeMessage(data); err == nil {
+	if msg, _, err := decodeReply(data, probe.ID); err == nil {
 		if r, ok := msg.(*jsonrpc.Response); ok {
 			return r, nil
 		}

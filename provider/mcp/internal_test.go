@@ -57,7 +57,7 @@ func FuzzExpand(f *testing.F) {
 	})
 }
 
-func TestOversizedIDIsTheMessagesOwn(t *testing.T) {
+func TestAnsweredIDIsTheMessagesOwn(t *testing.T) {
 	tests := map[string]int64{
 		`{"jsonrpc":"2.0","id":7,"result":{"x":"aaa`:         7,
 		`{"id":8,"jsonrpc":"2.0","result":`:                  8,
@@ -70,7 +70,7 @@ func TestOversizedIDIsTheMessagesOwn(t *testing.T) {
 		`{"jsonrpc":"2.0","method":"x","params":{},"id":13}`: 0,
 	}
 	for line, want := range tests {
-		id, ok := oversizedID([]byte(line))
+		id, ok := answeredID([]byte(line))
 		if got, _ := id.Raw().(int64); ok != (want != 0) || got != want {
 			t.Errorf("%s: got %v, %v, want %d", line, id.Raw(), ok, want)
 		}

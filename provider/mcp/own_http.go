@@ -33,7 +33,7 @@ func (w *wire) roundTrip(ctx context.Context, x *exchange, req *ownRequest, repo
 	if err != nil {
 		x.stop()
 	}
-	if ctx.Err() != nil && req.version < versionModern && x.wasSent() {
+	if err != nil && ctx.Err() != nil && req.version < versionModern && x.wasSent() {
 		w.abandon(ctx, req)
 	}
 	return err
@@ -76,7 +76,7 @@ func (w *wire) await(ctx context.Context, resp *http.Response, x *exchange, req 
 		} else if at.lastID != before {
 			tries = 0
 		}
-		if at.lastID == "" || tries == maxResumes || ctx.Err() != nil {
+		if req.version >= versionModern || at.lastID == "" || tries == maxResumes || ctx.Err() != nil {
 			return io.ErrUnexpectedEOF
 		}
 		var err error
@@ -121,13 +121,9 @@ func (w *wire) rest(ctx context.Context, req *ownRequest, at position) (*http.Re
 // until reads events until x is over, and reports whether it is. The stream is
 // let go in either case. Messages for the SDK are passed on to it.
 func (b *eventBody) until(x *exchange, at *position, report func()) (over bool) {
-	b.mu.Lock()
-	b.position, b.forward = at, b.w.forward
-	for b.in != nil && !over {
-		b.rest.Reset()
-		if !b.next() {
-			b.end()
-		}
+	b.own = true
+	for more := true; more && !over; {
+		more = b.step(at)
 		report()
 		select {
 		case <-x.over:
@@ -135,9 +131,28 @@ func (b *eventBody) until(x *exchange, at *position, report func()) (over bool) 
 		default:
 		}
 	}
-	b.mu.Unlock()
 	b.Close()
 	return over
+}
+
+// step takes in one event of a stream that is not for the SDK, and reports
+// whether there may be more.
+func (b *eventBody) step(at *position) (more bool) {
+	b.mu.Lock()
+	if more = b.in != nil; more {
+		b.rest.Reset()
+		b.position = at
+		if more = b.next(); !more {
+			b.end()
+		}
+	}
+	forward := b.forward
+	b.forward = sseEvent{}
+	b.mu.Unlock()
+	if len(forward.data) > 0 {
+		b.w.forward(forward)
+	}
+	return more
 }
 
 // forward gives the SDK a message that came on the stream of another request,

@@ -34,21 +34,24 @@ func (c *lineConn) roundTrip(ctx context.Context, x *exchange, req *ownRequest, 
 	}
 }
 
-// abandonWait bounds the notice that nobody waits for an answer any more, which
-// the caller waits for: a server that does not read must not hold it up.
+// abandonWait bounds how long a caller is held up by the notice that it waits no
+// more, until there is room for it among the lines that wait for the writer. A
+// server that starts to read again finds it there.
 const abandonWait = 100 * time.Millisecond
 
 // abandon tells the server that nobody waits for an answer any more, if it may
 // have got the request.
 func (c *lineConn) abandon(ctx context.Context, x *exchange, id jsonrpc.ID) {
-	x.stop()
-	if ctx.Err() == nil || !x.wasSent() {
+	if waited := x.stop(); !waited || ctx.Err() == nil || !x.wasSent() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonWait)
 	defer cancel()
-	err := c.write(ctx, nil, cancelled(id))
+	data, err := jsonrpc.EncodeMessage(cancelled(id))
 	if err != nil {
+		return // cannot happen: a number
+	}
+	if err := c.queue(ctx, newOutgoing(append(data, '\n'), nil)); err != nil {
 		c.log.Debug("cannot tell the mcp server of a cancelled call", "error", err)
 	}
 }

@@ -25,8 +25,12 @@ type opening struct {
 // legacy is the opening of a server that knows no server/discover.
 func legacy() opening { return opening{version: versionLegacy} }
 
-// probeID is the id of the probe's own request. The SDK counts in numbers.
-const probeID = "bridle-probe"
+// idPrefix begins every id of this side that is a text: those of requests that
+// are neither the SDK's nor calls of tools, which are counted.
+const idPrefix = "bridle-"
+
+// probeID is the id of the probe's own request.
+const probeID = idPrefix + "probe"
 
 // errAskAgain asks for another probe with the version of the opening.
 var errAskAgain = errors.New("ask again with another version")

@@ -39,7 +39,7 @@ type wire struct {
 	cut     context.CancelFunc              // ends every request
 	ended   <-chan struct{}                 // closed by cut
 	onEnd   func(func()) (stop func() bool) // runs a function once cut was called
-	streams sync.WaitGroup                  // goroutines that copy streams
+	streams sync.WaitGroup                  // goroutines that copy streams, and requests on their way
 	readers sync.Pool                       // of *bufio.Reader, for responses
 	opening *latch                          // released once announcements can arrive
 	losing  chan error                      // the reason the peer is gone; capacity 1
@@ -74,6 +74,7 @@ func (p *remote) wire(endpoint *url.URL, tap *tap, scrub *scrubber, log *slog.Lo
 		}
 		w.base, w.close = own, own.CloseIdleConnections
 	}
+	tap.strays = newStrays(scrub.text, log)
 	if u := endpoint.User; u != nil {
 		password, _ := u.Password()
 		basic := base64.StdEncoding.EncodeToString([]byte(u.Username() + ":" + password))

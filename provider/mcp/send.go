@@ -19,6 +19,10 @@ const maxRedirects = 3
 // within the origin. The response's body holds on to the request's context;
 // closing it frees both.
 func (w *wire) send(req *http.Request, x *exchange) (*http.Response, error) {
+	if !w.enter() {
+		return nil, errLinkClosed
+	}
+	defer w.streams.Done()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(req.Context()))
 	settle := context.AfterFunc(req.Context(), cancel)
 	stopEnd := w.onEnd(cancel)

@@ -41,7 +41,7 @@ const pingTimeout = 5 * time.Second
 // a server need not know ping, and one that is silent may only be slow. Of
 // several requests in doubt each asks for itself; the first no ends them all.
 func (w *wire) sessionAlive(req *http.Request) bool {
-	id, err := jsonrpc.MakeID("bridle-ping")
+	id, err := jsonrpc.MakeID(idPrefix + "ping")
 	if err != nil {
 		return true // cannot happen: strings are ids
 	}

@@ -16,10 +16,10 @@ import (
 
 // failed turns an HTTP error into the failure of one request. The SDK would
 // end the session for most of them.
-func (w *wire) failed(req *http.Request, resp *http.Response, x *exchange) (*http.Response, error) {
+func (w *wire) failed(req *http.Request, msg *jsonrpc.Request, resp *http.Response, x *exchange) (*http.Response, error) {
 	defer resp.Body.Close()
 	data, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // half a page is as good
-	if m, err := jsonrpc.DecodeMessage(data); err == nil {
+	if m, data, err := decodeReply(data, msg.ID); err == nil {
 		if r, ok := m.(*jsonrpc.Response); ok && r.Error != nil {
 			if x != nil {
 				x.answer(r)

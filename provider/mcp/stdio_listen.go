@@ -40,7 +40,7 @@ func (l *listening) again() (*jsonrpc.Request, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.opened++
-	id, err := jsonrpc.MakeID("bridle-listen-" + strconv.Itoa(l.opened))
+	id, err := jsonrpc.MakeID(idPrefix + "listen-" + strconv.Itoa(l.opened))
 	if err != nil {
 		return nil, err
 	}

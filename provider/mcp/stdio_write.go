@@ -30,6 +30,15 @@ func (o *outgoing) giveUp() {
 	}
 }
 
+// answered is closed once nobody has to wait for the line any more, nil if it
+// has no answer.
+func (o *outgoing) answered() <-chan struct{} {
+	if o.ex == nil {
+		return nil
+	}
+	return o.ex.over
+}
+
 const (
 	// maxQueue is how many lines may wait for the writer.
 	maxQueue = 64
@@ -46,23 +55,34 @@ func (c *lineConn) write(ctx context.Context, x *exchange, msg jsonrpc.Message) 
 	return c.send(ctx, newOutgoing(append(data, '\n'), x))
 }
 
-// send hands a line to the writer and waits until it is written.
+// send hands a line to the writer and waits until it is written, or the server
+// has answered it: one that does so early may not read the rest.
 func (c *lineConn) send(ctx context.Context, o *outgoing) error {
-	select {
-	case c.out <- o:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.closed:
-		return errLinkClosed
+	if err := c.queue(ctx, o); err != nil {
+		return err
 	}
 	select {
 	case err := <-o.done:
 		return err
+	case <-o.answered():
+		return nil
 	case <-ctx.Done():
 		o.giveUp()
 		return ctx.Err()
 	case <-c.closed:
 		o.giveUp()
+		return errLinkClosed
+	}
+}
+
+// queue hands a line to the writer.
+func (c *lineConn) queue(ctx context.Context, o *outgoing) error {
+	select {
+	case c.out <- o:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.closed:
 		return errLinkClosed
 	}
 }
