@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"unicode/utf16"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -68,36 +69,29 @@ func inner(quoted []byte) string { return string(quoted[1 : len(quoted)-1]) }
 // asciiJSON escapes what is not ASCII, and these characters, by number.
 func asciiJSON(value, byNumber, hexDigits string) string {
 	const short = "\"\\\b\f\n\r\t"
-	var b strings.Builder
+	out := make([]byte, 0, 2*len(value))
 	for _, c := range value {
-		if c >= 0x10000 {
-			c -= 0x10000
-			escapeUnit(&b, 0xD800+c>>10, hexDigits)
-			escapeUnit(&b, 0xDC00+c&0x3FF, hexDigits)
+		if c >= 0x80 {
+			for _, unit := range utf16.AppendRune(nil, c) {
+				out = appendUnit(out, unit, hexDigits)
+			}
 			continue
 		}
-		ascii := c < 0x80
-		i := -1
-		if ascii {
-			i = strings.IndexByte(short, byte(c))
-		}
+		i := strings.IndexByte(short, byte(c))
 		switch {
-		case !ascii, strings.IndexByte(byNumber, byte(c)) >= 0, c < ' ' && i < 0:
-			escapeUnit(&b, c, hexDigits)
+		case strings.IndexByte(byNumber, byte(c)) >= 0, c < ' ' && i < 0:
+			out = appendUnit(out, uint16(c), hexDigits)
 		case i >= 0:
-			b.Write([]byte{'\\', `"\bfnrt`[i]})
+			out = append(out, '\\', `"\bfnrt`[i])
 		default:
-			b.WriteByte(byte(c))
+			out = append(out, byte(c))
 		}
 	}
-	return b.String()
+	return string(out)
 }
 
-func escapeUnit(b *strings.Builder, unit rune, hexDigits string) {
-	b.WriteString(`\u`)
-	for shift := 12; shift >= 0; shift -= 4 {
-		b.WriteByte(hexDigits[unit>>shift&0xF])
-	}
+func appendUnit(to []byte, unit uint16, hexDigits string) []byte {
+	return append(to, '\\', 'u', hexDigits[unit>>12], hexDigits[unit>>8&0xF], hexDigits[unit>>4&0xF], hexDigits[unit&0xF])
 }
 
 // percentForms are the spellings in URLs, with capital and small hex digits.
@@ -125,15 +119,15 @@ func percentForms(value string) []string {
 // percent encodes all bytes but letters, digits and the plain ones.
 func percent(value, plain string) string {
 	const digits = "0123456789ABCDEF"
-	var b strings.Builder
+	out := make([]byte, 0, 2*len(value))
 	for _, c := range []byte(value) {
 		if letter(c) || c >= '0' && c <= '9' || strings.IndexByte(plain, c) >= 0 {
-			b.WriteByte(c)
+			out = append(out, c)
 		} else {
-			b.Write([]byte{'%', digits[c>>4], digits[c&0xF]})
+			out = append(out, '%', digits[c>>4], digits[c&0xF])
 		}
 	}
-	return b.String()
+	return string(out)
 }
 
 // smallHex writes the digits of percent-encoded bytes in small letters.
