@@ -27,7 +27,7 @@ func openLog(t *testing.T, path string) *gates.JSONLinesFile {
 	return l
 }
 
-func write(t *testing.T, sink gates.Sink, n int) {
+func writeRecords(t *testing.T, sink gates.Sink, n int) {
 	t.Helper()
 	for range n {
 		if err := sink.Write(t.Context(), aRecord("op")); err != nil {
@@ -60,7 +60,7 @@ func TestALogGoesOnWhereItEnded(t *testing.T) {
 		if l.Torn() != "" {
 			t.Errorf("a whole log is called torn: %s", l.Torn())
 		}
-		write(t, l, 2)
+		writeRecords(t, l, 2)
 		if got := verified(t, path); got != l.Head() || got.Seq != int64(2*round+2) {
 			t.Errorf("round %d: the log ends at %v, its head is %v", round, got, l.Head())
 		}
@@ -80,7 +80,7 @@ func TestALogGoesOnWhereItEnded(t *testing.T) {
 }
 
 func TestARecordTornByACrashIsSetAside(t *testing.T) {
-	whole := log(t, 3)
+	whole := auditLog(t, 3)
 	third := strings.SplitAfter(whole, "\n")[2]
 	for name, c := range map[string]struct {
 		text  string
@@ -94,7 +94,7 @@ func TestARecordTornByACrashIsSetAside(t *testing.T) {
 		"one byte":        {whole + "{", "{", 3},
 		"zeros":           {whole + strings.Repeat("\x00", 4096), strings.Repeat("\x00", 4096), 3},
 		"the very first":  {whole[:50], whole[:50], 0},
-		"more than tails": {log(t, 500) + third[:9], third[:9], 500},
+		"more than tails": {auditLog(t, 500) + third[:9], third[:9], 500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "audit.jsonl")
@@ -116,7 +116,7 @@ func TestARecordTornByACrashIsSetAside(t *testing.T) {
 			} else if l.Torn() != "" {
 				t.Errorf("torn = %s", l.Torn())
 			}
-			write(t, l, 1)
+			writeRecords(t, l, 1)
 			if got := verified(t, path).Seq; got != want+1 {
 				t.Errorf("the log has %d records, want %d", got, want+1)
 			}
@@ -125,12 +125,12 @@ func TestARecordTornByACrashIsSetAside(t *testing.T) {
 }
 
 func TestALogThatIsDamagedIsNotWrittenTo(t *testing.T) {
-	altered := strings.Replace(log(t, 2), `"op":"op2"`, `"op":"opX"`, 1)
+	altered := strings.Replace(auditLog(t, 2), `"op":"op2"`, `"op":"opX"`, 1)
 	for name, text := range map[string]string{
 		"altered last record":   altered,
 		"something else":        "hello\n",
 		"no newlines for long":  strings.Repeat("x", 1<<20),
-		"an empty line at last": log(t, 1) + "\n",
+		"an empty line at last": auditLog(t, 1) + "\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "audit.jsonl")
@@ -153,7 +153,7 @@ func TestALogThatIsDamagedIsNotWrittenTo(t *testing.T) {
 func TestALogThatSomebodyElseChangedIsNotWrittenTo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	first, second := openLog(t, path), openLog(t, path)
-	write(t, first, 2)
+	writeRecords(t, first, 2)
 	if err := second.Write(t.Context(), aRecord("op")); !errors.Is(err, fault.AuditFailed) {
 		t.Errorf("the second writer: %v", err)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/bridle-dev/bridle/internal/schema"
 )
 
-// fill sets every field below v to something of its own.
-func fill(v reflect.Value, n *int) {
+// fillRecord sets every field below v to something of its own.
+func fillRecord(v reflect.Value, n *int) {
 	*n++
 	switch v.Kind() {
 	case reflect.String:
@@ -26,7 +26,7 @@ func fill(v reflect.Value, n *int) {
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
 		for i := range v.Len() {
-			fill(v.Index(i), n)
+			fillRecord(v.Index(i), n)
 		}
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[time.Time]() {
@@ -34,7 +34,7 @@ func fill(v reflect.Value, n *int) {
 			return
 		}
 		for i := range v.NumField() {
-			fill(v.Field(i), n)
+			fillRecord(v.Field(i), n)
 		}
 	default:
 		panic("a field of kind " + v.Kind().String())
@@ -43,7 +43,7 @@ func fill(v reflect.Value, n *int) {
 
 func TestTheCanonicalRecordIsItsJSON(t *testing.T) {
 	var full Record
-	fill(reflect.ValueOf(&full).Elem(), new(int))
+	fillRecord(reflect.ValueOf(&full).Elem(), new(int))
 	invalid := Record{Op: "a\xff\xfeb", Error: "\xff", Time: time.Now().In(time.FixedZone("there", 3600))}
 	for name, r := range map[string]Record{"full": full, "empty": {}, "invalid UTF-8": invalid} {
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/gates"
@@ -15,8 +16,8 @@ import (
 	"github.com/bridle-dev/bridle/store/bolt"
 )
 
-// stores opens each kind of store for a test.
-func stores(t *testing.T, test func(*testing.T, store.Store)) {
+// eachStore opens each kind of store for a test.
+func eachStore(t *testing.T, test func(*testing.T, store.Store)) {
 	t.Run("memory", func(t *testing.T) {
 		s := store.Memory()
 		defer s.Close()
@@ -33,7 +34,7 @@ func stores(t *testing.T, test func(*testing.T, store.Store)) {
 }
 
 func TestAStoreKeepsOneChainForAllSinks(t *testing.T) {
-	stores(t, func(t *testing.T, s store.Store) {
+	eachStore(t, func(t *testing.T, s store.Store) {
 		sinks := []gates.Sink{gates.StoreSink(s), gates.StoreSink(s)}
 		var wg sync.WaitGroup
 		for worker := range 8 {
@@ -71,7 +72,7 @@ func TestAStoredChainSurvivesARestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, gates.StoreSink(s), 2)
+		writeRecords(t, gates.StoreSink(s), 2)
 		if head, err := gates.VerifyStore(t.Context(), s, nil); err != nil || head.Seq != int64(2*round+2) {
 			t.Errorf("round %d: head %v, %v", round, head, err)
 		}
@@ -115,7 +116,7 @@ func TestAChangedStoreIsFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := store.Memory()
 			defer s.Close()
-			write(t, gates.StoreSink(s), 400)
+			writeRecords(t, gates.StoreSink(s), 400)
 			if err := s.Update(t.Context(), c.change); err != nil {
 				t.Fatal(err)
 			}
@@ -128,12 +129,12 @@ func TestAChangedStoreIsFound(t *testing.T) {
 func TestAStoreWhoseEndWasCutIsFoundByAKnownHead(t *testing.T) {
 	s := store.Memory()
 	defer s.Close()
-	write(t, gates.StoreSink(s), 3)
+	writeRecords(t, gates.StoreSink(s), 3)
 	cut, err := gates.VerifyStore(t.Context(), s, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, gates.StoreSink(s), 2)
+	writeRecords(t, gates.StoreSink(s), 2)
 	known, err := gates.VerifyStore(t.Context(), s, &cut)
 	if err != nil {
 		t.Fatal(err)
@@ -153,54 +154,73 @@ func TestAStoreWhoseEndWasCutIsFoundByAKnownHead(t *testing.T) {
 	brokenAt(t, head, err, 4)
 }
 
-// slowStore is a store whose updates wait until they are let go.
+// slowStore is a store whose first update waits until it is let go.
 type slowStore struct {
 	store.Store
-	reached chan struct{}
 	release chan struct{}
 	updates int
 }
 
 func (s *slowStore) Update(ctx context.Context, f func(store.Tx) error) error {
-	s.updates++
-	if s.updates == 1 {
-		close(s.reached)
+	if s.updates++; s.updates == 1 {
 		<-s.release
 	}
 	return s.Store.Update(ctx, f)
 }
 
 func TestRecordsThatWaitShareATransaction(t *testing.T) {
-	s := &slowStore{Store: store.Memory(), reached: make(chan struct{}), release: make(chan struct{})}
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowStore{Store: store.Memory(), release: make(chan struct{})}
+		defer s.Close()
+		sink := gates.StoreSink(s)
+		var wg sync.WaitGroup
+		for range 51 {
+			wg.Go(func() { writeRecords(t, sink, 1) })
+			synctest.Wait()
+		}
+		given, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := sink.Write(given, aRecord("given up")); !errors.Is(err, context.Canceled) {
+			t.Errorf("a writer that gave up: %v", err)
+		}
+		close(s.release)
+		wg.Wait()
+		if head, err := gates.VerifyStore(t.Context(), s.Store, nil); err != nil || head.Seq != 51 {
+			t.Errorf("head %v, %v, want 51 records and none of those given up", head, err)
+		}
+		if s.updates != 2 {
+			t.Errorf("%d transactions for 51 records, want one for the first and one for those that waited", s.updates)
+		}
+	})
+}
+
+// panickyStore is a store that panics once.
+type panickyStore struct {
+	store.Store
+	panicked bool
+}
+
+func (s *panickyStore) Update(ctx context.Context, f func(store.Tx) error) error {
+	if !s.panicked {
+		s.panicked = true
+		panic("oh no")
+	}
+	return s.Store.Update(ctx, f)
+}
+
+func TestAStoreThatPanicsHoldsNobodyUp(t *testing.T) {
+	s := &panickyStore{Store: store.Memory()}
 	defer s.Close()
 	sink := gates.StoreSink(s)
-	var wg sync.WaitGroup
-	wg.Go(func() { write(t, sink, 1) })
-	<-s.reached
-
-	given, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := sink.Write(given, aRecord("given up")); !errors.Is(err, context.Canceled) {
-		t.Errorf("a writer that gave up: %v", err)
-	}
-	started := make(chan struct{}, 50)
-	for range 50 {
-		wg.Go(func() {
-			started <- struct{}{}
-			write(t, sink, 1)
-		})
-	}
-	for range 50 {
-		<-started
-	}
-	close(s.release)
-	wg.Wait()
-	if head, err := gates.VerifyStore(t.Context(), s.Store, nil); err != nil || head.Seq != 51 {
-		t.Errorf("head %v, %v, want 51 records and none of those given up", head, err)
-	}
-	if s.updates > 40 {
-		t.Errorf("%d transactions for 51 records", s.updates)
-	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic was swallowed")
+			}
+		}()
+		_ = sink.Write(t.Context(), aRecord("op"))
+	}()
+	writeRecords(t, sink, 1)
 }
 
 func BenchmarkStoreSink(b *testing.B) {

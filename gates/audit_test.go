@@ -28,8 +28,8 @@ func aRecord(op string) *gates.Record {
 	}
 }
 
-// log is n records as lines of JSON.
-func log(t testing.TB, n int) string {
+// auditLog is n records as lines of JSON.
+func auditLog(t testing.TB, n int) string {
 	t.Helper()
 	var out bytes.Buffer
 	sink := gates.JSONLines(&out)
@@ -54,7 +54,7 @@ func brokenAt(t *testing.T, head gates.Head, err error, seq int64) {
 }
 
 func TestALineIsTheRecord(t *testing.T) {
-	line := log(t, 1)
+	line := auditLog(t, 1)
 	var got gates.Record
 	if err := json.Unmarshal([]byte(line), &got); err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestALineIsTheRecord(t *testing.T) {
 
 func TestAChangedLogIsFound(t *testing.T) {
 	lines := func(change func(l []string) []string) string {
-		return strings.Join(change(strings.SplitAfter(strings.TrimSuffix(log(t, 5), "\n")+"\n", "\n")[:5]), "")
+		return strings.Join(change(strings.SplitAfter(strings.TrimSuffix(auditLog(t, 5), "\n")+"\n", "\n")[:5]), "")
 	}
 	replace := func(i int, old, with string) func([]string) []string {
 		return func(l []string) []string {
@@ -98,7 +98,7 @@ func TestAChangedLogIsFound(t *testing.T) {
 		"first left out":      {func(l []string) []string { return l[1:] }, 1},
 		"swapped":             {func(l []string) []string { l[1], l[2] = l[2], l[1]; return l }, 2},
 		"repeated":            {func(l []string) []string { return append(l[:3:3], l[2:]...) }, 4},
-		"of another log":      {func(l []string) []string { l[3] = another(t, 4); return l }, 4},
+		"of another log":      {func(l []string) []string { l[3] = otherLine(t, 4); return l }, 4},
 		"begun again":         {func(l []string) []string { return append(l, l...) }, 6},
 		"cut in the middle":   {func(l []string) []string { l[4] = l[4][:40]; return l }, 5},
 		"not ended":           {func(l []string) []string { l[4] = strings.TrimSuffix(l[4], "\n"); return l }, 5},
@@ -111,7 +111,7 @@ func TestAChangedLogIsFound(t *testing.T) {
 			brokenAt(t, head, err, c.seq)
 		})
 	}
-	if head, err := gates.VerifyJSONLines(strings.NewReader(log(t, 5)), nil); err != nil || head.Seq != 5 {
+	if head, err := gates.VerifyJSONLines(strings.NewReader(auditLog(t, 5)), nil); err != nil || head.Seq != 5 {
 		t.Errorf("a log that is whole: head %v, %v", head, err)
 	}
 	if head, err := gates.VerifyJSONLines(strings.NewReader(""), nil); err != nil || head != (gates.Head{}) {
@@ -119,8 +119,8 @@ func TestAChangedLogIsFound(t *testing.T) {
 	}
 }
 
-// another is the n-th line of a log with other records.
-func another(t *testing.T, n int) string {
+// otherLine is the n-th line of a log with other records.
+func otherLine(t *testing.T, n int) string {
 	t.Helper()
 	var out bytes.Buffer
 	sink := gates.JSONLines(&out)
@@ -133,7 +133,7 @@ func another(t *testing.T, n int) string {
 }
 
 func TestAKnownHeadShowsWhatTheLogCannot(t *testing.T) {
-	whole := log(t, 5)
+	whole := auditLog(t, 5)
 	var heads []gates.Head
 	for i := range 5 {
 		head, err := gates.VerifyJSONLines(strings.NewReader(strings.Join(strings.SplitAfter(whole, "\n")[:i+1], "")), nil)
@@ -247,13 +247,13 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// records is a sink that keeps copies.
-type records struct {
+// keptRecords is a sink that keeps copies.
+type keptRecords struct {
 	all []gates.Record
 	err error
 }
 
-func (r *records) Write(_ context.Context, rec *gates.Record) error {
+func (r *keptRecords) Write(_ context.Context, rec *gates.Record) error {
 	if r.err != nil {
 		return r.err
 	}
@@ -262,7 +262,7 @@ func (r *records) Write(_ context.Context, rec *gates.Record) error {
 }
 
 func TestChainedLinksWhatGoesToAnySink(t *testing.T) {
-	var kept records
+	var kept keptRecords
 	sink := gates.Chained(&kept, gates.Head{Seq: 7, Hash: "before"})
 	for range 2 {
 		if err := sink.Write(t.Context(), aRecord("op")); err != nil {
@@ -386,7 +386,7 @@ func ExampleVerifyJSONLines() {
 // another: the first never panics or finds more records than lines, the second
 // never passes.
 func FuzzVerifyJSONLines(f *testing.F) {
-	whole := log(f, 3)
+	whole := auditLog(f, 3)
 	f.Add(whole, uint16(0), byte(' '))
 	f.Add("", uint16(700), byte('\n'))
 	f.Add(`{"hash":"sha256:`, uint16(9), byte('S'))

@@ -15,8 +15,8 @@ import (
 	"github.com/bridle-dev/bridle/gates"
 )
 
-// short checks that err is about one limit and nothing else.
-func short(t *testing.T, err error, path string) {
+// exceeded checks that err is about one limit and nothing else.
+func exceeded(t *testing.T, err error, path string) {
 	t.Helper()
 	fe, ok := errors.AsType[*fault.Error](err)
 	if !ok || fe.Code != fault.BudgetExceeded {
@@ -52,10 +52,10 @@ func TestABudgetEndsWhereItsLimitIs(t *testing.T) {
 				t.Fatalf("what fits was refused: %v", err)
 			}
 			_, err = p.Reserve(c.over)
-			short(t, err, c.path)
+			exceeded(t, err, c.path)
 			held.Settle(c.fits)
 			_, err = p.Reserve(c.over)
-			short(t, err, c.path)
+			exceeded(t, err, c.path)
 		})
 	}
 }
@@ -84,7 +84,7 @@ func TestUsingMoreThanWasReservedCountsInFull(t *testing.T) {
 	held, _ := p.Reserve(gates.Amount{Tokens: 10})
 	held.Settle(gates.Amount{Tokens: 150})
 	_, err := p.Reserve(gates.Amount{Tokens: 1})
-	short(t, err, "/tokens")
+	exceeded(t, err, "/tokens")
 	p.Spend(gates.Amount{Tokens: math.MaxInt64})
 	if got := p.Spent().Tokens; got != math.MaxInt64 {
 		t.Errorf("spent %d tokens, want no overflow", got)
@@ -204,7 +204,7 @@ func TestTimeRunsOut(t *testing.T) {
 		}
 		time.Sleep(1)
 		_, err := child.Reserve(gates.Amount{})
-		short(t, err, "/time")
+		exceeded(t, err, "/time")
 	})
 }
 
@@ -216,7 +216,7 @@ func TestTheClockIsTheCallers(t *testing.T) {
 	}
 	now = now.Add(time.Minute)
 	_, err := p.Reserve(gates.Amount{})
-	short(t, err, "/time")
+	exceeded(t, err, "/time")
 }
 
 func TestANilPurseHasNoLimits(t *testing.T) {
