@@ -231,6 +231,22 @@ func TestSilentEndpointIsNotTakenForAnOldOne(t *testing.T) {
 	wantCode(t, err, fault.Timeout)
 }
 
+// TestRefusalWithoutIDTellsTheEra: a server that looks at headers first may
+// refuse a request that it never read, and so without its id.
+func TestRefusalWithoutIDTellsTheEra(t *testing.T) {
+	f := serveHTTP(t, eras()["modern"])
+	f.intercept(func(w http.ResponseWriter, r *http.Request) {
+		if m, _ := method(r); m == "initialize" {
+			t.Error("the client fell back to initialize")
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprint(w, `{"jsonrpc":"2.0","error":{"code":-32022,"message":"no","data":{"supported":["2031-01-01"]}}}`)
+	})
+	_, err := mcp.HTTP(f.URL, nil).Connect(within(t), nil)
+	wantCode(t, err, fault.Unavailable)
+}
+
 // TestBothErasInOneHarness has a server of each era over each transport, and
 // replaces one HTTP server by one of the other era while the harness runs.
 func TestBothErasInOneHarness(t *testing.T) {

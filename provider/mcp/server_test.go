@@ -81,6 +81,8 @@ func serve(mode string) {
 		syscall.Exit(3)
 	case "kept":
 		runKept(os.Args[2])
+	case "hasty":
+		runHasty()
 	case "raw":
 		runRaw()
 	default:
