@@ -102,7 +102,8 @@ func (c *Change) fault() error {
 // Without a pin it passes, and is pinned if firstSeen says that what is seen
 // first is what holds. One that differs is op_changed, with an Issue for each
 // place; see [Pins.Changed] for what it says. Errors of the store are as they are:
-// what cannot be compared does not pass.
+// what cannot be compared does not pass. Under another name it is another
+// definition.
 //
 // op must not change after the call. Checking the same definition again is a
 // look into a map.

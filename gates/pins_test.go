@@ -117,7 +117,7 @@ func TestTheDigestIsOneForAllSpellings(t *testing.T) {
 	}
 }
 
-func TestAChangedDefinitionIsRefusedAndSaysWhere(t *testing.T) {
+func TestB076AChangedDefinitionIsRefusedAndSaysWhere(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*provider.Operation)
 		want   []string
@@ -240,14 +240,15 @@ func TestAcceptingPinsWhatWasLookedAt(t *testing.T) {
 
 func TestPinsSurviveARestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.db")
-	run := func(op provider.Operation) (err error, waiting int) {
+	run := func(op provider.Operation) (waiting int, err error) {
 		s, openErr := bolt.Open(path, nil)
 		if openErr != nil {
 			t.Fatal(openErr)
 		}
 		defer s.Close()
 		p := gates.OpenPins(s)
-		return check(t.Context(), p, op), len(changed(t, p))
+		err = check(t.Context(), p, op)
+		return len(changed(t, p)), err
 	}
 	op := pinned()
 	op.Description = "else"
@@ -256,7 +257,7 @@ func TestPinsSurviveARestart(t *testing.T) {
 		refused bool
 		waiting int
 	}{{pinned(), false, 0}, {op, true, 1}, {op, true, 1}, {pinned(), false, 0}} {
-		err, waiting := run(step.op)
+		waiting, err := run(step.op)
 		if errors.Is(err, fault.OpChanged) != step.refused || waiting != step.waiting {
 			t.Errorf("run %d: %v, %d changes", i, err, waiting)
 		}
