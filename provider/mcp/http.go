@@ -30,7 +30,8 @@ type HTTPOptions struct {
 	// Values of eight and more characters are redacted everywhere.
 	Headers []Header
 	// Transport makes the requests; nil is a copy of http.DefaultTransport
-	// for each connection. It must not follow redirects.
+	// for each connection, which keeps more network connections for later
+	// requests. It must not follow redirects.
 	Transport http.RoundTripper
 	// MaxBody is the size in bytes of the longest message that the server may
 	// send; 0 is 16 MiB. A longer one fails the call that it answers.

@@ -430,3 +430,35 @@ func replies(results map[string]string) http.HandlerFunc {
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`, id)
 	}
 }
+
+// TestConnectionsAreUsedAgain has rounds of calls at the same time.
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	t.Parallel()
+	const callers, times = 8, 5
+	f := serveHTTP(t, eras()["modern json"])
+	c := connect(t, mcp.HTTP(f.URL, nil), &host{})
+	var mu sync.Mutex
+	used := map[string]bool{}
+	for range times {
+		var all sync.WaitGroup // calls that have not come to the server
+		all.Add(callers)
+		f.intercept(func(_ http.ResponseWriter, r *http.Request) {
+			if m, _ := method(r); m == "tools/call" {
+				mu.Lock()
+				used[r.RemoteAddr] = true
+				mu.Unlock()
+				all.Done()
+				all.Wait()
+			}
+			panic(errPass)
+		})
+		var going sync.WaitGroup
+		for range callers {
+			going.Go(func() { call(t, c, "echo", `{}`) })
+		}
+		going.Wait()
+	}
+	if most := callers * times / 2; len(used) > most {
+		t.Errorf("%d connections for %d calls, want at most %d", len(used), callers*times, most)
+	}
+}

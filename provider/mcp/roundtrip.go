@@ -16,6 +16,9 @@ import (
 const (
 	// defaultMaxBody is the longest message a server may send.
 	defaultMaxBody = 16 << 20
+	// maxIdle is how many network connections are kept for later requests. All
+	// are to one host, of which net/http would keep two.
+	maxIdle = 64
 	// maxErrorBody is how much of an error page is read.
 	maxErrorBody = 64 << 10
 )
@@ -72,6 +75,7 @@ func (p *remote) wire(endpoint *url.URL, tap *tap, scrub *scrubber, log *slog.Lo
 		if std, ok := http.DefaultTransport.(*http.Transport); ok {
 			own = std.Clone()
 		}
+		own.MaxIdleConnsPerHost = max(own.MaxIdleConnsPerHost, maxIdle)
 		w.base, w.close = own, own.CloseIdleConnections
 	}
 	tap.strays = newStrays(scrub.text, log)
