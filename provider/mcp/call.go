@@ -15,7 +15,7 @@ import (
 
 // Call implements provider.Conn with tools/call.
 func (c *conn) Call(ctx context.Context, req *provider.CallRequest) (*provider.CallResult, error) {
-	raw, err := rounds(ctx, func(ctx context.Context, in input) (json.RawMessage, error) { return c.callOnce(ctx, req, in) })
+	raw, err := c.rounds(ctx, req.Op, func(ctx context.Context, in input) (json.RawMessage, error) { return c.callOnce(ctx, req, in) })
 	if err != nil {
 		return nil, err
 	}
@@ -170,8 +170,8 @@ func (c *conn) Read(ctx context.Context, req *provider.ReadRequest) (*provider.R
 	if err != nil {
 		return nil, err
 	}
-	raw, err := rounds(ctx, func(ctx context.Context, in input) (json.RawMessage, error) {
-		params := &sdk.ReadResourceParams{Meta: traceMeta(req.Trace), URI: uri, InputResponses: in.responses}
+	raw, err := c.rounds(ctx, "", func(ctx context.Context, in input) (json.RawMessage, error) {
+		params := &sdk.ReadResourceParams{Meta: traceMeta(req.Trace), URI: uri, InputResponses: in.forSDK()}
 		if in.state != nil {
 			params.RequestState = *in.state
 		}

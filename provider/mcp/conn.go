@@ -30,6 +30,8 @@ type link interface {
 	// ended or nothing can come any more. It calls report when reports about
 	// progress may have come.
 	roundTrip(ctx context.Context, x *exchange, req *ownRequest, report func()) error
+	// respond sends a response to a request of the server.
+	respond(ctx context.Context, r *ownResponse) error
 	// finish ends the session and the link, within a few seconds whatever the
 	// peer does. It runs once.
 	finish(*sdk.ClientSession) error
@@ -114,6 +116,7 @@ func (c *conn) end(reason error) {
 	for _, cancel := range cancels {
 		cancel(cause)
 	}
+	c.tap.asker.end(cause)
 	close(c.done)
 	go c.finish()
 }
@@ -121,6 +124,7 @@ func (c *conn) end(reason error) {
 // finish takes the connection down; gone tells when it is.
 func (c *conn) finish() {
 	c.goneErr = c.link.finish(c.session)
+	c.tap.asker.wait()
 	c.workers.Wait()
 	close(c.gone)
 }

@@ -39,9 +39,12 @@ func (d *dialing) open(ctx context.Context) (*conn, error) {
 		done: make(chan struct{}), gone: make(chan struct{}),
 		flight: map[int]context.CancelCauseFunc{},
 	}
-	if c.triple, err = modernMeta(session.InitializeResult().ProtocolVersion); err != nil {
+	if c.triple, err = modernMeta(session.InitializeResult().ProtocolVersion, d.tap.asker.declared()); err != nil {
 		session.Close()
 		return nil, d.failed(ctx, err)
+	}
+	if c.triple == nil {
+		d.tap.asker.answerWith(c.respond)
 	}
 	identity := firstIdentity(session.InitializeResult().Capabilities, d.reachedBy...)
 	c.identity.Store(&identity)
@@ -56,12 +59,12 @@ func (d *dialing) open(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// client is the SDK's client of one connection. It declares nothing that a
-// server could ask it for.
+// client is the SDK's client of one connection. What it declares that a server
+// can ask for is answered before it reaches the SDK.
 func (d *dialing) client() *sdk.Client {
 	return sdk.NewClient(&sdk.Implementation{Name: clientName, Version: clientVersion}, &sdk.ClientOptions{
 		Logger:                     d.log,
-		Capabilities:               &sdk.ClientCapabilities{},
+		Capabilities:               d.tap.asker.capabilities(),
 		MultiRoundTrip:             &sdk.MultiRoundTripOptions{Disabled: true},
 		ToolListChangedHandler:     func(context.Context, *sdk.ToolListChangedRequest) { d.refresh.raise() },
 		ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) { d.refresh.raise() },

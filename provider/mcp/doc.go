@@ -34,9 +34,30 @@
 //
 // # Servers that ask
 //
-// Nothing is declared that a server could ask for. One that asks a person all
-// the same is answered at once with a decline, one that asks for roots with
+// A server may ask a person while it works on a call, with a form or by sending
+// them to a URL (MCP, "Elicitation"), if [provider.ConnectOptions].Ask is set.
+// Without it nothing is declared that a server could ask for, and one that asks
+// all the same is answered at once with a decline. One that asks for roots gets
 // none, and one that asks for a model's help fails the call.
+//
+// Fields that an answer leaves out get the form's defaults (SEP-1034), and the
+// whole is checked against the form. If it does not fit, or Ask fails or panics,
+// the server is told that nobody decided, and the log why. A question that is no
+// flat form of plain fields, names no http or https URL or is longer than 64 KiB
+// is refused before anyone sees it: a modern server's call fails then. Message
+// and URL are passed on as they are, and no URL is ever opened.
+//
+// The context of Ask ends when nobody waits for the answer any more: with the
+// call or the connection, or when the server withdraws the question. A server of
+// the earlier era may ask at any time, also about no call. Over a child's output
+// it does not say which call a question is about: Question.Op is empty then, and
+// the question ends once all calls have ended that were under way when it came,
+// if one of them was given up. At most 16 questions wait at the same time; for
+// one more the server is told that nobody decided.
+//
+// While a question waits, the Timeout and IdleTimeout of the calls that it may be
+// about stand still. In the modern era, where a call is sent again with the
+// answers, they begin anew with each of the at most ten times.
 //
 // # Errors
 //

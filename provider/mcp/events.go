@@ -147,7 +147,7 @@ func (b *eventBody) next() bool {
 		b.position.note(e)
 	}
 	msg, pass := b.look(&e)
-	if !pass {
+	if !pass || b.w.question(msg, b.forCall) {
 		return true
 	}
 	if req, ok := msg.(*jsonrpc.Request); ok && b.own && req.Method != methodProgress {
@@ -245,6 +245,16 @@ func (w *wire) lentReader(r io.Reader) *bufio.Reader {
 func (w *wire) giveBack(in *bufio.Reader) {
 	in.Reset(nil)
 	w.readers.Put(in)
+}
+
+// question reports whether a message is a question, which is then answered
+// beside the stream that it came on: that of a call, or a standing one.
+func (w *wire) question(msg jsonrpc.Message, forCall *jsonrpc.ID) bool {
+	var x *exchange
+	if forCall != nil {
+		x = w.tap.find(*forCall)
+	}
+	return w.tap.asker.take(msg, x, w.tap.waiting)
 }
 
 // observe looks at an event and reports whether to pass it on. One that is no

@@ -18,6 +18,7 @@ import (
 // remembers whether any byte of the request may have left.
 type exchange struct {
 	serial uint64        // unique within the connection
+	op     string        // the tool, "" for what is no call; set before it is written
 	token  string        // progress token
 	wake   chan struct{} // signals reports; capacity 1
 	over   chan struct{} // closed once there is an answer or a verdict
@@ -32,6 +33,9 @@ type exchange struct {
 	verdict error               // what the transport knows better; wins over all else
 	reports []provider.Progress // received, not delivered yet
 	alive   func()              // told of every report, nil for nobody
+	clocks  []*clock            // limits of its time
+	gone    bool                // nobody waits for it any more
+	ends    []func(bool)        // to be told of that, and whether it was answered
 }
 
 // markSent records that bytes are about to leave, unsend that none did.
@@ -124,11 +128,11 @@ func (x *exchange) report(p provider.Progress) {
 	}
 }
 
-// onReport sets who is told of every report.
-func (x *exchange) onReport(f func()) {
+// limit sets the clocks that run for x, and who is told of every report.
+func (x *exchange) limit(clocks []*clock, alive func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.alive = f
+	x.clocks, x.alive = clocks, alive
 }
 
 // maxReports bounds undelivered progress; the newest report replaces the last
@@ -161,6 +165,7 @@ func exchangeFrom(ctx context.Context) *exchange {
 // belongs to an open exchange. It never changes or holds back a message.
 type tap struct {
 	strays *strays // set before anything is sent
+	asker  *asker  // answers questions, nil if nobody can
 
 	mu      sync.Mutex
 	next    uint64
@@ -168,8 +173,8 @@ type tap struct {
 	byToken map[string]*exchange
 }
 
-func newTap() *tap {
-	return &tap{byID: map[any]*exchange{}, byToken: map[string]*exchange{}}
+func newTap(asker *asker) *tap {
+	return &tap{asker: asker, byID: map[any]*exchange{}, byToken: map[string]*exchange{}}
 }
 
 func (t *tap) open() *exchange {
@@ -185,6 +190,7 @@ func (t *tap) open() *exchange {
 }
 
 func (t *tap) close(x *exchange) {
+	defer x.end()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.byToken, x.token)

@@ -43,7 +43,8 @@ type HTTPOptions struct {
 	// [fault.OutcomeUnknown]; the server is told that nobody waits any more.
 	Timeout time.Duration
 	// IdleTimeout is how long a call or read may go on without an answer or a
-	// report about its progress; 0 is without limit.
+	// report about its progress; 0 is without limit. The time that a person
+	// takes to answer a question of the server counts for neither.
 	IdleTimeout time.Duration
 }
 
@@ -153,7 +154,7 @@ func (p *remote) Connect(ctx context.Context, opts *provider.ConnectOptions) ([]
 	p.register(scrub, endpoint)
 
 	refresh := newSignal()
-	w := p.wire(endpoint, newTap(), scrub, log)
+	w := p.wire(endpoint, newTap(newAsker(opts.Ask, log)), scrub, log)
 	w.missed = refresh.raise
 	d := &dialing{
 		transport: &sdk.StreamableClientTransport{

@@ -25,7 +25,7 @@ func (w *wire) ask(ctx context.Context) (opening, error) {
 // askOnce sends one server/discover. No response means that the server turned
 // the request down without speaking JSON-RPC, as earlier ones do.
 func (w *wire) askOnce(ctx context.Context, version string) (*jsonrpc.Response, error) {
-	probe := probeRequest(version)
+	probe := probeRequest(version, w.tap.asker.declared())
 	body, err := jsonrpc.EncodeMessage(probe)
 	if err != nil {
 		return nil, err

@@ -29,7 +29,8 @@ type InMemoryOptions struct {
 	// [fault.OutcomeUnknown]; the tool's context ends.
 	Timeout time.Duration
 	// IdleTimeout is how long a call or read may go on without an answer or a
-	// report about its progress; 0 is without limit.
+	// report about its progress; 0 is without limit. The time that a person
+	// takes to answer a question of the server counts for neither.
 	IdleTimeout time.Duration
 }
 
@@ -99,7 +100,7 @@ func (p *inMemory) Connect(ctx context.Context, opts *provider.ConnectOptions) (
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "cannot open a session with the server: %w", err)
 	}
-	lines := newLineConn(server, newTap(), orDefault(p.opts.MaxLine, defaultMaxLine), log)
+	lines := newLineConn(server, newTap(newAsker(opts.Ask, log)), orDefault(p.opts.MaxLine, defaultMaxLine), log)
 	d := &dialing{scrub: &scrubber{redact: opts.Redact}, limits: p.opts.limits()}
 	c, err := lines.open(ctx, d, orDefault(p.opts.ConnectTimeout, defaultConnectTimeout))
 	if err != nil {

@@ -75,6 +75,7 @@ func TestInMemoryConformance(t *testing.T) {
 				Echo:      providertest.Call{Op: "echo"},
 				Slow:      providertest.Call{Op: "wait"},
 				Refuse:    providertest.Call{Op: "fail"},
+				Ask:       providertest.Call{Op: "sure"},
 				Broken:    []providertest.Call{{Op: "big", Args: json.RawMessage(`{"Size":2000000}`)}},
 				Silence:   func(_ *testing.T, p provider.Provider) { p.(*resident).silent.Store(true) },
 				Change:    func(_ *testing.T, p provider.Provider) { growServer(p.(*resident).server) },

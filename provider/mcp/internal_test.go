@@ -76,3 +76,50 @@ func TestAnsweredIDIsTheMessagesOwn(t *testing.T) {
 		}
 	}
 }
+
+// FuzzForm: no schema and no answer that a peer or a host makes up does harm,
+// and what is sent is an object with the fields of the form.
+func FuzzForm(f *testing.F) {
+	for _, seed := range [][2]string{
+		{`{"type":"object","properties":{"a":{"type":"string","default":"x"}}}`, `{}`},
+		{`{"properties":{"a":{"type":"array","items":{"enum":["x"]}}},"required":["a"]}`, `{"a":["x"]}`},
+		{`null`, `null`}, {`{"properties":{"~/":{"type":"string","format":"date"}}}`, `{"~/":"x"}`}, {`{`, `[`},
+	} {
+		f.Add([]byte(seed[0]), []byte(seed[1]))
+	}
+	f.Fuzz(func(t *testing.T, schema, answer []byte) {
+		form, err := readForm(schema)
+		if err != nil {
+			return
+		}
+		content, err := form.fill(answer)
+		if err != nil {
+			return
+		}
+		var values map[string]json.RawMessage
+		if err := json.Unmarshal(content, &values); err != nil {
+			t.Fatalf("%q answered with %q: %q is no object", schema, answer, content)
+		}
+		for name := range values {
+			if _, ok := form.fields[name]; !ok {
+				t.Errorf("%q answered with %q: %q is no field", schema, answer, name)
+			}
+		}
+	})
+}
+
+func TestNumbersOfAnAnswerStayExact(t *testing.T) {
+	form, err := readForm(json.RawMessage(`{"properties":{"n":{"type":"integer"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const exact = `{"n":9007199254740993}`
+	content, err := form.fill(json.RawMessage(exact))
+	if err != nil || string(content) != exact {
+		t.Errorf("got %s, %v", content, err)
+	}
+	sdk, err := json.Marshal(elicitResult{Action: actionAccept, Content: content}.forSDK())
+	if err != nil || !strings.Contains(string(sdk), exact) {
+		t.Errorf("for the SDK: got %s, %v", sdk, err)
+	}
+}

@@ -33,46 +33,82 @@ func (l limits) connecting(ctx context.Context) (context.Context, context.Cancel
 // watch cuts a request that takes too long. The returned function ends the
 // watch and waits for nothing.
 func (l limits) watch(x *exchange, cut context.CancelCauseFunc) (stop func()) {
-	stopHard, stopIdle := func() {}, func() {}
+	var clocks []*clock
+	alive := func() {}
 	if l.call > 0 {
-		hard := time.AfterFunc(l.call, func() {
+		clocks = append(clocks, newClock(l.call, func() {
 			cut(fault.New(fault.Timeout, "not done after %v", l.call).WithHint("raise Timeout if it needs longer"))
-		})
-		stopHard = func() { hard.Stop() }
+		}))
 	}
 	if l.idle > 0 {
-		idle := newRestartable(l.idle, func() {
+		idle := newClock(l.idle, func() {
 			cut(fault.New(fault.Timeout, "no sign of life for %v", l.idle).WithHint("raise IdleTimeout if it needs longer"))
 		})
-		x.onReport(idle.restart)
-		stopIdle = idle.stop
+		clocks, alive = append(clocks, idle), idle.restart
 	}
-	return func() { stopHard(); stopIdle() }
+	if clocks == nil {
+		return func() {}
+	}
+	x.limit(clocks, alive)
+	return func() {
+		for _, c := range clocks {
+			c.stop()
+		}
+	}
 }
 
-// restartable is a timer that starts over until it is stopped.
-type restartable struct {
+// clock calls a function after a time, of which the time does not count during
+// which it was held.
+type clock struct {
 	d time.Duration
 
 	mu    sync.Mutex
 	timer *time.Timer // nil once stopped
+	left  time.Duration
+	began time.Time // when the rest of the time began to run
+	holds int
 }
 
-func newRestartable(d time.Duration, f func()) *restartable {
-	return &restartable{d: d, timer: time.AfterFunc(d, f)}
+func newClock(d time.Duration, f func()) *clock {
+	return &clock{d: d, timer: time.AfterFunc(d, f), left: d, began: time.Now()}
 }
 
-func (r *restartable) restart() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.timer != nil {
-		r.timer.Reset(r.d)
+// restart gives it the whole time again.
+func (c *clock) restart() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left, c.began = c.d, time.Now()
+	if c.timer != nil && c.holds == 0 {
+		c.timer.Reset(c.left)
 	}
 }
 
-func (r *restartable) stop() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.timer.Stop()
-	r.timer = nil
+func (c *clock) hold() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.holds++; c.holds > 1 || c.timer == nil {
+		return
+	}
+	c.timer.Stop()
+	c.left -= time.Since(c.began)
+}
+
+// release lets the rest of the time run once nobody holds it.
+func (c *clock) release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.holds--; c.holds > 0 || c.timer == nil {
+		return
+	}
+	c.began = time.Now()
+	c.timer.Reset(c.left)
+}
+
+func (c *clock) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
+	}
 }

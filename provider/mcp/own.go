@@ -59,6 +59,7 @@ func (c *conn) callTool(ctx context.Context, req *provider.CallRequest, in input
 	}
 	defer finish(nil)
 	x := c.tap.open()
+	x.op = req.Op
 	defer c.tap.close(x)
 	defer c.limits.watch(x, finish)()
 	token := ""
@@ -136,7 +137,7 @@ func (c *conn) callMeta(req *provider.CallRequest, token string) map[string]json
 
 // modernMeta is what every request of the modern era says about the client
 // (MCP 2026-07-28, "Request metadata"); nil before that era.
-func modernMeta(version string) (map[string]jsontext.Value, error) {
+func modernMeta(version string, capabilities json.RawMessage) (map[string]jsontext.Value, error) {
 	if version < versionModern {
 		return nil, nil
 	}
@@ -151,7 +152,7 @@ func modernMeta(version string) (map[string]jsontext.Value, error) {
 	return map[string]jsontext.Value{
 		sdk.MetaKeyProtocolVersion:    quoted,
 		sdk.MetaKeyClientInfo:         info,
-		sdk.MetaKeyClientCapabilities: jsontext.Value("{}"),
+		sdk.MetaKeyClientCapabilities: jsontext.Value(capabilities),
 	}, nil
 }
 

@@ -35,8 +35,9 @@ const probeID = idPrefix + "probe"
 // errAskAgain asks for another probe with the version of the opening.
 var errAskAgain = errors.New("ask again with another version")
 
-// probeRequest is server/discover, asked with a version.
-func probeRequest(version string) *jsonrpc.Request {
+// probeRequest is server/discover, asked with a version by a client that can do
+// this much.
+func probeRequest(version string, capabilities json.RawMessage) *jsonrpc.Request {
 	id, err := jsonrpc.MakeID(probeID)
 	if err != nil {
 		panic(err) // cannot happen: strings are ids
@@ -44,7 +45,7 @@ func probeRequest(version string) *jsonrpc.Request {
 	params, err := json.Marshal(map[string]any{"_meta": map[string]any{
 		sdk.MetaKeyProtocolVersion:    version,
 		sdk.MetaKeyClientInfo:         sdk.Implementation{Name: clientName, Version: clientVersion},
-		sdk.MetaKeyClientCapabilities: struct{}{},
+		sdk.MetaKeyClientCapabilities: capabilities,
 	}})
 	if err != nil {
 		panic(err) // cannot happen: strings only

@@ -36,6 +36,10 @@ func serve(mode string) {
 	switch mode {
 	case "good":
 		runGood(os.Stdout)
+	case "asking":
+		s := goodServer(nil, os.Args[2])
+		addQuestions(s)
+		runServer(s, os.Stdin, os.Stdout)
 	case "banner":
 		fmt.Println("starting up, version 1.2.3")
 		fmt.Println(`{"level":"info","msg":"a log line that is JSON"}`)
@@ -141,6 +145,12 @@ func goodServer(over <-chan struct{}, versions ...string) *sdk.Server {
 			&sdk.ResourceLink{URI: "test://doc", Name: "doc", MIMEType: "text/plain"},
 			&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "test://doc", MIMEType: "text/plain", Text: "inside"}},
 		}}, nil
+	})
+	rawTool(s, "sure", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		if asks := r.ClientCapabilities(); asks == nil || asks.Elicitation == nil || r.Params.InputResponses != nil {
+			return text("done"), nil
+		}
+		return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"q": &sdk.ElicitParams{Message: "Sure?"}}}, nil
 	})
 	var cancelled atomic.Int32
 	rawTool(s, "wait", func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {

@@ -203,7 +203,7 @@ func (w *wire) copyEvents(resp *http.Response, out io.Writer, at *position) {
 		at.note(e)
 		msg, _ := w.observe(e)
 		req, ok := msg.(*jsonrpc.Request)
-		if !ok {
+		if !ok || w.question(msg, nil) {
 			continue // nothing, or the stream's own end: it is opened again
 		}
 		if req.Method == methodAcknowledged && w.listening.acknowledged(req.Params) {

@@ -48,7 +48,8 @@ type StdioOptions struct {
 	// [fault.OutcomeUnknown]; the server is told that nobody waits any more.
 	Timeout time.Duration
 	// IdleTimeout is how long a call or read may go on without an answer or a
-	// report about its progress; 0 is without limit.
+	// report about its progress; 0 is without limit. The time that a person
+	// takes to answer a question of the server counts for neither.
 	IdleTimeout time.Duration
 }
 
@@ -219,7 +220,7 @@ func (p *stdio) dial(ctx context.Context, opts *provider.ConnectOptions, probe b
 			WithHint("%s", p.remedy())
 	}
 	opts.Track(proc.track())
-	lines := newLineConn(proc, newTap(), orDefault(p.opts.MaxLine, defaultMaxLine), log)
+	lines := newLineConn(proc, newTap(newAsker(opts.Ask, log)), orDefault(p.opts.MaxLine, defaultMaxLine), log)
 	d := &dialing{scrub: scrub, limits: p.opts.limits(), reachedBy: append([]string{"stdio"}, p.command...)}
 	patience := time.Duration(0)
 	if probe {

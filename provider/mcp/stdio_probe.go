@@ -46,7 +46,7 @@ func (c *lineConn) probe(ctx context.Context, patience time.Duration) (opening, 
 	patient, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
 	defer cancel()
 	return probing(func(version string) (*jsonrpc.Response, error) {
-		answer, err := c.ask(patient, probeRequest(version))
+		answer, err := c.ask(patient, probeRequest(version, c.tap.asker.declared()))
 		if err != nil {
 			return nil, c.muted(ctx, patient, err)
 		}

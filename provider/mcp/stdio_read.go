@@ -55,6 +55,9 @@ func (c *lineConn) pass(msg jsonrpc.Message) {
 		r.ID = numeric(r.ID)
 	}
 	c.tap.see(msg)
+	if c.tap.asker.take(msg, nil, c.tap.waiting) {
+		return
+	}
 	end, missed := c.listening.heard(msg)
 	if missed {
 		c.missed()

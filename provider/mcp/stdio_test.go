@@ -28,6 +28,7 @@ type host struct {
 	pids    []int
 	secrets []string
 	log     strings.Builder
+	ask     func(context.Context, *provider.Question) (*provider.Answer, error) // nil for nobody
 }
 
 func (h *host) Write(p []byte) (int, error) {
@@ -47,6 +48,7 @@ func (h *host) options() *provider.ConnectOptions {
 		Name:   "test",
 		Redact: func(s string) { h.mu.Lock(); h.secrets = append(h.secrets, s); h.mu.Unlock() },
 		Track:  func(p provider.Process) { h.mu.Lock(); h.pids = append(h.pids, p.PID); h.mu.Unlock() },
+		Ask:    h.ask,
 		Logger: slog.New(slog.NewTextHandler(h, nil)),
 	}
 }

@@ -1,6 +1,6 @@
 // Command conformanceclient is the client that the MCP project's conformance
 // suite runs against its servers: it connects to the URL in its last argument,
-// uses everything it finds there once, and lets go. What to call may be given
+// uses everything it finds there once, agrees to what it is asked, and lets go. What to call may be given
 // in the environment variable MCP_CONFORMANCE_CONTEXT.
 //
 // See the target conformance of the Makefile.
@@ -34,6 +34,12 @@ func main() {
 	}
 }
 
+// agree answers every question with a form that leaves out what it may.
+func agree(_ context.Context, q *provider.Question) (*provider.Answer, error) {
+	fmt.Fprintln(os.Stderr, "question:", q.Message)
+	return &provider.Answer{Action: provider.Accept, Content: json.RawMessage(`{}`)}, nil
+}
+
 // toolCall is one call that a scenario wants.
 type toolCall struct {
 	Name      string          `json:"name"`
@@ -53,7 +59,7 @@ func run(ctx context.Context, args []string, scenario string) (err error) {
 		}
 	}
 	conns, err := mcp.HTTP(args[len(args)-1], nil).Connect(ctx, &provider.ConnectOptions{
-		Name: "conformance", Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Name: "conformance", Ask: agree, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
 		return err
