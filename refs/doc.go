@@ -1,5 +1,5 @@
-// Package refs seals references to what a connection returned, and gives models
-// short names for them.
+// Package refs seals references to what a connection returned, keeps blobs, and
+// gives models short names for both.
 //
 // A ref points at something that lives on a connection: an element of a page, a
 // chat thread, a stored blob. The server knows it by an id. Whoever passes the
@@ -61,7 +61,15 @@
 // A sealed ref is too long for a model to copy. [Aliases] gives each ref of a
 // thread a short name such as element-3, kept in the store.
 //
+// # Blobs
+//
+// A [Blobs] keeps what is too large or not fit to be passed along: screenshots,
+// downloads, whole results. A blob has a random id, belongs to the execution
+// that made it, and is handed out as a ref of kind blob, see [BlobInfo.Ref].
+// The three implementations pass refs/refstest.
+//
 // # Concurrency
 //
-// Everything here may be used by any number of goroutines. The package starts no goroutines.
+// Everything here may be used by any number of goroutines, except the readers
+// that Blobs.Open returns. The package starts no goroutines.
 package refs
