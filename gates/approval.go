@@ -45,7 +45,8 @@ type Approval struct {
 	Lease string
 	// RefIDs are the ids of the references in Args, in their order. Bound.
 	RefIDs []string
-	// Definition is the digest of Call.Operation. Bound. "" is filled in.
+	// Definition is the digest of Call.Operation, that of [DigestOperation]. Bound.
+	// "" is filled in.
 	Definition string
 	// Reason says why somebody has to be asked.
 	Reason string

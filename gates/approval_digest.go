@@ -4,10 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"hash"
-
-	"github.com/bridle-dev/bridle/provider"
 )
 
 // digester hashes fields so that no two lists of fields have the same bytes:
@@ -71,19 +68,4 @@ func runPrefix(execution string) string {
 	d := newDigester("bridle execution 1")
 	d.add(execution)
 	return d.sum() + "/"
-}
-
-// definitionDigest covers all of an operation's definition.
-func definitionDigest(op provider.Operation) string {
-	d := newDigester("bridle operation 1")
-	d.add(op.Name, op.Title, op.Description, string(op.Args), string(op.Result))
-	rest, err := json.Marshal(struct {
-		Hints provider.Hints
-		Facts provider.Facts
-	}{op.Hints, op.Facts})
-	if err != nil {
-		panic(err) // flags and words only
-	}
-	d.add(string(rest))
-	return d.sum()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -35,7 +34,7 @@ func ExampleApproverFunc() {
 		call := gates.Call{Connection: "shop", Op: "refund", Args: json.RawMessage(args), Execution: "exe-1"}
 		a, err := gates.Ask(context.Background(), book, approver, gates.Approval{Call: call}, 10*time.Millisecond)
 		if err != nil {
-			log.Fatal(err)
+			panic(err)
 		}
 		fmt.Printf("%s: %s by %s\n", a.Call.Args, a.Decision.Verdict, a.Decision.By)
 	}
@@ -60,22 +59,22 @@ func ExampleNewHandler() {
 		Reason: "its profile guards it",
 	})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	send := func(method, path, body string) {
 		req, err := http.NewRequestWithContext(ctx, method, server.URL+path, strings.NewReader(body))
 		if err != nil {
-			log.Fatal(err)
+			panic(err)
 		}
 		req.Header.Set("Authorization", "Bearer s3cret-token")
 		res, err := server.Client().Do(req)
 		if err != nil {
-			log.Fatal(err)
+			panic(err)
 		}
 		defer res.Body.Close()
 		var a struct{ State, Op, Reason string }
 		if err := json.NewDecoder(res.Body).Decode(&a); err != nil {
-			log.Fatal(err)
+			panic(err)
 		}
 		fmt.Println(strings.TrimSpace(fmt.Sprintln(res.StatusCode, a.State, a.Op, a.Reason)))
 	}

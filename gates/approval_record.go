@@ -103,7 +103,7 @@ func (a *Approval) prepare() error {
 	}
 	a.Call.Args, a.ArgsBytes = canonical, len(canonical)
 	if a.Definition == "" {
-		a.Definition = definitionDigest(a.Call.Operation)
+		a.Definition = DigestOperation(a.Call.Operation)
 	}
 	if !slices.ContainsFunc(slices.Concat(a.place(), a.details()), notUTF8) {
 		a.Reason, a.Digest = said(a.Reason, maxSaid), a.digest()

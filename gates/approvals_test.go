@@ -259,6 +259,57 @@ func TestB058PermissionForTheExecutionAnswersSiblingsThatWait(t *testing.T) {
 	}
 }
 
+func TestPermissionForTheExecutionAnswersNoQuestion(t *testing.T) {
+	s := store.Memory()
+	defer s.Close()
+	b := gates.OpenApprovals(s)
+	question := refund()
+	question.Question = &provider.Question{Message: "Really?"}
+	q, a := request(t, b, question), request(t, b, refund())
+	decide(t, b, a.ID, gates.Decision{Verdict: gates.Allow, Scope: gates.ThisExecution})
+	if diff := cmp.Diff([]gates.ApprovalID{q.ID}, pending(t, b)); diff != "" {
+		t.Errorf("waiting (-want +got):\n%s", diff)
+	}
+}
+
+func TestPermissionIsUsedUnderItsOwnID(t *testing.T) {
+	s := store.Memory()
+	defer s.Close()
+	b := gates.OpenApprovals(s)
+	list := refund()
+	list.Call.Op, list.Call.Operation.Name = "list", "list"
+	a, c := request(t, b, refund()), request(t, b, list)
+	decide(t, b, a.ID, gates.Decision{Verdict: gates.Allow, Scope: gates.ThisExecution})
+	decide(t, b, c.ID, gates.Decision{Verdict: gates.Allow, Scope: gates.ThisExecution})
+	wantCode(t, consume(t, s, b, c.ID, refund()), fault.ApprovalClosed)
+	if err := consume(t, s, b, a.ID, refund()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOutsideOfAnExecutionThereIsNoPermissionForIt(t *testing.T) {
+	s := store.Memory()
+	defer s.Close()
+	b := gates.OpenApprovals(s)
+	call := refund()
+	call.Call.Execution = ""
+	a := request(t, b, call)
+	wantCode(t, b.Decide(t.Context(), a.ID, gates.Decision{Verdict: gates.Allow, Scope: gates.ThisExecution}), fault.ArgsInvalid)
+	decide(t, b, a.ID, gates.Decision{Verdict: gates.Allow})
+}
+
+func TestACallCannotPassForAQuestion(t *testing.T) {
+	s := store.Memory()
+	defer s.Close()
+	b := gates.OpenApprovals(s)
+	call, question := refund(), refund()
+	call.RefIDs = []string{"question", "", "Really?", "", ""}
+	question.RefIDs, question.Question = nil, &provider.Question{Message: "Really?"}
+	if request(t, b, call).Digest == request(t, b, question).Digest {
+		t.Error("both have one digest")
+	}
+}
+
 func TestB060AnswersAreMatchedByID(t *testing.T) {
 	s := store.Memory()
 	defer s.Close()

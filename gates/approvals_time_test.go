@@ -115,6 +115,9 @@ func TestNobodyWaitsLongerThanARequestWasToLive(t *testing.T) {
 		if err != nil || d.Verdict != gates.Deny || time.Since(start) != gates.DefaultApprovalTimeout {
 			t.Errorf("got %+v, %v after %v", d, err, time.Since(start))
 		}
+		if next := request(t, b, refund()); next.ID == a.ID || next.Closed() {
+			t.Errorf("asked again, it got %+v", next)
+		}
 	})
 }
 
@@ -245,6 +248,9 @@ func TestTheEndOfAnExecutionDeniesWhatItWaitsFor(t *testing.T) {
 	other := refund()
 	other.Call.Execution = "exe-10"
 	c := request(t, b, other)
+	question := refund()
+	question.Question = &provider.Question{Message: "Really?"}
+	request(t, b, question)
 	if err := s.Update(t.Context(), func(tx store.Tx) error { return b.End(tx, "exe-1") }); err != nil {
 		t.Fatal(err)
 	}

@@ -159,14 +159,17 @@ func (tx approvalTx) decide(id ApprovalID, d Decision) (late, err error) {
 		return nil, err
 	}
 	return nil, tx.eachWaiting(a.scopeKey(), func(sibling *Approval) error {
-		if !tx.now.Before(sibling.Expires) {
+		switch {
+		case sibling.Question != nil:
+			return nil
+		case !tx.now.Before(sibling.Expires):
 			return tx.runOut(sibling)
 		}
 		return tx.close(sibling, d)
 	})
 }
 
-// eachWaiting runs f for the calls that wait under a prefix of their scope.
+// eachWaiting runs f for what waits under a prefix of their scope.
 func (tx approvalTx) eachWaiting(prefix string, f func(*Approval) error) error {
 	for rec, err := range tx.Scan(waitBucket, store.Range{Prefix: prefix}) {
 		if err != nil {
@@ -176,7 +179,7 @@ func (tx approvalTx) eachWaiting(prefix string, f func(*Approval) error) error {
 		if err != nil {
 			return err
 		}
-		if a.Closed() || a.Question != nil {
+		if a.Closed() {
 			continue
 		}
 		if err := f(a); err != nil {
@@ -221,7 +224,7 @@ func (tx approvalTx) consume(id ApprovalID, live *Approval) error {
 }
 
 func (tx approvalTx) checkGrant(a, live *Approval) error {
-	if a.scopeKey() != live.scopeKey() || live.Question != nil {
+	if a.scopeKey() != live.scopeKey() {
 		return notGranted(a, "is for another operation")
 	}
 	grant, err := tx.grant(live)

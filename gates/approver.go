@@ -96,14 +96,12 @@ func waitFor(done <-chan struct{}, patience time.Duration) {
 	}
 }
 
-// consult asks the approver and writes down what it decides. That somebody else
-// was faster is no error.
+// consult asks the approver and writes down what it decides, unless ctx ended.
+// That somebody else was faster is no error.
 func (b *Approvals) consult(ctx context.Context, approver Approver, a *Approval) error {
 	id := a.ID
 	d, err := approve(ctx, approver, a)
 	switch {
-	case ctx.Err() != nil:
-		return nil
 	case err != nil:
 		d = Decision{Verdict: Deny, Reason: err.Error(), By: byApprover}
 	case d.Verdict == Abstain:

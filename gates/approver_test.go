@@ -13,7 +13,10 @@ import (
 	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/store"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // later leaves every decision to others.
 func later(context.Context, *gates.Approval) (gates.Decision, error) { return gates.Decision{}, nil }
@@ -118,6 +121,25 @@ func TestWithoutADecisionTheTimeoutDenies(t *testing.T) {
 	})
 }
 
+func TestAnApproverThatIsDeafHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := store.Memory()
+		defer s.Close()
+		start := time.Now()
+		deaf := gates.ApproverFunc(func(context.Context, *gates.Approval) (gates.Decision, error) {
+			time.Sleep(time.Hour)
+			return gates.Decision{}, nil
+		})
+		if _, err := gates.Ask(t.Context(), gates.OpenApprovals(s), deaf, refund(), time.Minute); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(start); took > time.Minute+time.Second {
+			t.Errorf("it took %v", took)
+		}
+		time.Sleep(time.Hour)
+	})
+}
+
 func TestWhoeverDecidesFirstEndsTheQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := store.Memory()
@@ -192,6 +214,9 @@ func TestApproversSeeAllArguments(t *testing.T) {
 	ask(t, approver, a, func(t *testing.T, b *gates.Approvals, got *gates.Approval) {
 		if size != len(a.Call.Args) || string(got.Call.Args) != string(a.Call.Args) || got.Decision.Verdict != gates.Allow {
 			t.Errorf("it saw %d bytes of %d: %+v", size, len(a.Call.Args), got.Decision)
+		}
+		if again := request(t, b, a); again.ID != got.ID || string(again.Call.Args) != string(a.Call.Args) || again.Preview != "" {
+			t.Errorf("a resumed run gets %d bytes of them", len(again.Call.Args))
 		}
 		kept, err := b.Find(t.Context(), got.ID)
 		if err != nil || kept.Call.Args != nil || kept.ArgsBytes != size || len(kept.Preview) < 1<<10 || len(kept.Preview) > 17<<10 {
