@@ -113,3 +113,11 @@ func rank(c byte) byte {
 	}
 	return c
 }
+
+// Encode returns the canonical form of a tree that [Canonical] or [Parse] made,
+// or that was put together from parts of such trees and valid strings.
+func Encode(tree any) json.RawMessage {
+	w := writer{out: make([]byte, 0, 256), names: make([]string, 0, usualNames)}
+	w.node(tree)
+	return w.out
+}

@@ -180,6 +180,9 @@ func child(node any, token string) any {
 	return nil
 }
 
+// tokens are the parts of a JSON Pointer.
+func tokens(at string) []string { return slices.Collect(jsontext.Pointer(at).Tokens()) }
+
 func pointer(path []string) string {
 	var p jsontext.Pointer
 	for _, token := range path {
