@@ -36,41 +36,35 @@ func (r Ref) MarshalJSON() ([]byte, error) {
 	return append(appendName(raw, r), '}'), nil
 }
 
-// UnmarshalJSON reads a plain string, {"$secret": "name"}, or what MarshalJSON
-// of this process wrote; null changes nothing, anything else is fault.ArgsInvalid. Reading a name
-// makes it a reference: decode documents of people you trust into a Ref, never
-// what a model or a peer said.
+// UnmarshalJSON reads what MarshalJSON of this process wrote, and "" as none;
+// null changes nothing. Anything else is fault.ArgsInvalid: a name in data, a model's
+// arguments or a step's output, is no reference, whatever Go type it is decoded
+// into. A program that reads names from a file it trusts converts them itself.
 func (r *Ref) UnmarshalJSON(raw []byte) error {
-	if string(raw) == "null" {
+	switch string(raw) {
+	case "null":
+		return nil
+	case `""`:
+		*r = ""
 		return nil
 	}
 	name, ok := readRef(raw)
 	if !ok {
-		return fault.New(fault.ArgsInvalid, "not a secret reference").
-			WithHint(`Write the secret's name as a string, or {"$secret": "name"}.`)
+		return fault.New(fault.ArgsInvalid, "a reference to a secret cannot be read from data").
+			WithHint("Write secrets.Ref in the program; decode names into a string and convert them if you trust where they come from.")
 	}
 	*r = name
 	return nil
 }
 
-// readRef reads the three spellings of a reference.
+// readRef reads a reference with a genuine mark.
 func readRef(raw []byte) (Ref, bool) {
-	var name string
-	if json.Unmarshal(raw, &name) == nil {
-		return Ref(name), true
-	}
 	var fields map[string]string
-	if jsontext.Value(raw).IsValid() && json.Unmarshal(raw, &fields) == nil {
-		name, ok := fields[secretName]
-		mark, marked := fields[markName]
-		switch {
-		case ok && len(fields) == 1:
-			return Ref(name), true
-		case ok && marked && len(fields) == 2:
-			return Ref(name), genuine(Ref(name), mark)
-		}
+	if !jsontext.Value(raw).IsValid() || json.Unmarshal(raw, &fields) != nil || len(fields) != 2 {
+		return "", false
 	}
-	return "", false
+	name := Ref(fields[secretName])
+	return name, genuine(name, fields[markName])
 }
 
 // appendName adds the member with the name.
