@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/secrets"
 )
 
 // Decode reads the output of a step as an Out. Empty data is null. Numbers
@@ -20,7 +21,8 @@ func Decode[Out any](data json.RawMessage) (Out, error) {
 	return out, nil
 }
 
-// encode is how values enter the record.
+// encode is how values enter the record. A reference to a secret becomes data
+// there: only arguments can hold one.
 func encode(c Context, what string, v any) (json.RawMessage, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -29,7 +31,7 @@ func encode(c Context, what string, v any) (json.RawMessage, error) {
 		e.Step = string(c.path)
 		return nil, e
 	}
-	return data, nil
+	return secrets.Strip(data), nil
 }
 
 // decodeInput reads the input of a function.
