@@ -83,11 +83,13 @@ func gatedCall() func(context.Context) error {
 	answer := &provider.CallResult{Value: json.RawMessage(`{"id":7,"text":"` + strings.Repeat("ordinary text ", 70) + `"}`)}
 	request := &gates.Request{
 		Call: gates.Call{Connection: "notes", Op: "add", Args: json.RawMessage(callArgs), Source: gates.SourceModel},
-		Catalog: gates.NewCatalog("notes", &provider.Manifest{
-			Operations: []provider.Operation{{Name: "add", Args: json.RawMessage(callSchema)}}}),
-		Policy: connection.Policy{Deny: []string{"admin.*", "*.delete"}},
-		Send: func(context.Context, *provider.CallRequest) (*provider.CallResult, error) {
-			return answer, nil
+		Target: gates.Target{
+			Catalog: gates.NewCatalog("notes", &provider.Manifest{
+				Operations: []provider.Operation{{Name: "add", Args: json.RawMessage(callSchema)}}}),
+			Policy: connection.Policy{Deny: []string{"admin.*", "*.delete"}},
+			Send: func(context.Context, *provider.CallRequest) (*provider.CallResult, error) {
+				return answer, nil
+			},
 		},
 	}
 	return func(ctx context.Context) error { return chain.Call(ctx, request).Err }

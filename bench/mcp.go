@@ -66,9 +66,11 @@ func (p *pair) gated() func(context.Context) error {
 	request := gates.Request{
 		Call: gates.Call{Connection: "bench", Op: "echo", Args: json.RawMessage(echoArgs),
 			Source: gates.SourceModel, Key: "exe-0000:tool:call_1"},
-		Catalog: gates.NewCatalog("bench", p.conn.Manifest()),
-		Policy:  connection.Policy{Deny: []string{"admin.*", "*.delete"}},
-		Send:    p.conn.Call,
+		Target: gates.Target{
+			Catalog: gates.NewCatalog("bench", p.conn.Manifest()),
+			Policy:  connection.Policy{Deny: []string{"admin.*", "*.delete"}},
+			Send:    p.conn.Call,
+		},
 	}
 	return func(ctx context.Context) error {
 		out := chain.Call(ctx, &request)

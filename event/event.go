@@ -23,6 +23,7 @@
 //	item_appended                                Item
 //	call_started, call_completed                 Connection, Op, Source, CallID, Key, Gate, Duration, Err
 //	call_progress                                Connection, Op, Text, Data["done"], ["total"]
+//	approval_requested, approval_decided         Connection, Op, Text, Data["approval"], ["verdict"], ["by"]
 //	tool_started, tool_completed                 Op (the tool), Source, CallID, Key, Gate, Duration, Err
 //	wait_started, wait_completed                 Connection, Op (the event), Duration, Err
 //	connection_ready                             Connection, Data["operations"], ["identity"]
@@ -84,6 +85,8 @@ const (
 	ToolCompleted             Type = "tool_completed"
 	WaitStarted               Type = "wait_started"
 	WaitCompleted             Type = "wait_completed"
+	ApprovalRequested         Type = "approval_requested"
+	ApprovalDecided           Type = "approval_decided"
 	ConnectionReady           Type = "connection_ready"
 	ConnectionUnavailable     Type = "connection_unavailable"
 	ConnectionReplaced        Type = "connection_replaced"

@@ -32,11 +32,13 @@ func BenchmarkCall(b *testing.B) {
 	reply := json.RawMessage(`{"id":7,"text":"` + strings.Repeat("ordinary text ", 70) + `"}`)
 	r := &gates.Request{
 		Call: gates.Call{Connection: "notes", Op: "add", Args: json.RawMessage(benchArgs), Source: gates.SourceModel},
-		Catalog: gates.NewCatalog("notes", &provider.Manifest{Operations: []provider.Operation{
-			{Name: "add", Args: json.RawMessage(benchSchema)}}}),
-		Policy: connection.Policy{Deny: []string{"admin.*", "*.delete"}},
-		Send: func(context.Context, *provider.CallRequest) (*provider.CallResult, error) {
-			return &provider.CallResult{Value: reply}, nil
+		Target: gates.Target{
+			Catalog: gates.NewCatalog("notes", &provider.Manifest{Operations: []provider.Operation{
+				{Name: "add", Args: json.RawMessage(benchSchema)}}}),
+			Policy: connection.Policy{Deny: []string{"admin.*", "*.delete"}},
+			Send: func(context.Context, *provider.CallRequest) (*provider.CallResult, error) {
+				return &provider.CallResult{Value: reply}, nil
+			},
 		},
 	}
 	b.ReportAllocs()

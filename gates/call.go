@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/secrets"
 )
 
 // Source says who asks for a call.
@@ -46,12 +48,21 @@ type Call struct {
 	Operation provider.Operation
 	// Identity is the incarnation of the thing as it was last seen.
 	Identity provider.Identity
+	// Lease is the lease under which the caller uses the connection, "" for one
+	// that is not pooled.
+	Lease string
+	// Secrets are the places in Args whose author put a secret there. In Args
+	// stands {"$secret": name}; the value takes its place just before sending.
+	// The same object anywhere else is data.
+	Secrets []secrets.Placeholder
+	// Approval is the approval the call goes out under, "" if it needs none.
+	Approval ApprovalID
 }
 
 // clone copies c with all that it points to.
 func (c *Call) clone() *Call {
 	d := *c
-	d.Args = bytes.Clone(c.Args)
+	d.Args, d.Secrets = bytes.Clone(c.Args), slices.Clone(c.Secrets)
 	d.Operation = cloneOperation(c.Operation)
 	return &d
 }
@@ -84,7 +95,9 @@ type Decision struct {
 	// call only; a hook's is ignored.
 	Scope Scope
 	// Args, if not nil, replace the call's arguments. They pass the gates again,
-	// from the first one on. Ignored when the call is refused.
+	// from the first one on. Ignored when the call is refused. When a peer's
+	// question is answered, they are the form as it was filled in; otherwise an
+	// approver cannot change arguments.
 	Args json.RawMessage
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/refs"
 )
 
 // Catalog is what one connection offers, as of one manifest: its definitions,
@@ -22,6 +23,7 @@ type Catalog struct {
 	ops      map[string]*entry
 	reads    map[string]*entry
 	events   map[string]int
+	payloads []marksOnce // of the manifest's events
 
 	mu    sync.Mutex
 	found []string // problems of schemas compiled so far; guarded by mu
@@ -32,6 +34,17 @@ type entry struct {
 	def    provider.Operation
 	args   *Schema
 	result *Schema
+
+	argsRead, resultRead marksOnce
+
+	digested sync.Once
+	sum      string // set by digested
+}
+
+// digest identifies the definition.
+func (e *entry) digest() string {
+	e.digested.Do(func() { e.sum = DigestOperation(e.def) })
+	return e.sum
 }
 
 // noArgs takes the empty object only.
@@ -51,6 +64,7 @@ func NewCatalog(name connection.Name, m *provider.Manifest) *Catalog {
 		ops:      make(map[string]*entry, len(m.Operations)),
 		reads:    make(map[string]*entry, len(m.Reads)),
 		events:   make(map[string]int, len(m.Events)),
+		payloads: make([]marksOnce, len(m.Events)),
 	}
 	for _, op := range m.Operations {
 		c.add(c.ops, op, op.Args)
@@ -147,6 +161,18 @@ func (c *Catalog) Event(name string) (provider.EventType, bool) {
 		return provider.EventType{}, false
 	}
 	return cloneEvent(c.manifest.Events[i]), true
+}
+
+// payloadMarks are the references and blobs in the payload of an event.
+func (c *Catalog) payloadMarks(name string) *refs.Marks {
+	if c == nil {
+		return nil
+	}
+	i, ok := c.events[name]
+	if !ok {
+		return nil
+	}
+	return c.payloads[i].read(c.manifest.Events[i].Payload)
 }
 
 // Manifest returns a copy of the manifest the catalog was made from.

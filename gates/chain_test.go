@@ -53,9 +53,11 @@ func (p *peer) Call(_ context.Context, req *provider.CallRequest) (*provider.Cal
 
 func (p *peer) request(op, args string) *gates.Request {
 	return &gates.Request{
-		Call:    gates.Call{Connection: "notes", Op: op, Args: json.RawMessage(args), Source: gates.SourceStep, Key: "x:step:a"},
-		Catalog: gates.NewCatalog("notes", manifest()),
-		Send:    p.Call,
+		Call: gates.Call{Connection: "notes", Op: op, Args: json.RawMessage(args), Source: gates.SourceStep, Key: "x:step:a"},
+		Target: gates.Target{
+			Catalog: gates.NewCatalog("notes", manifest()),
+			Send:    p.Call,
+		},
 	}
 }
 
@@ -121,7 +123,7 @@ func TestB036ReferencesAreResolvedAndNothingIsFilledIn(t *testing.T) {
 	} {
 		p := newPeer(`{}`)
 		r := p.request("query", args)
-		r.Catalog = gates.NewCatalog("notes", m)
+		r.Target.Catalog = gates.NewCatalog("notes", m)
 		out := gates.New(nil).Call(t.Context(), r)
 		if path == "" {
 			if out.Err != nil || p.sent[0] != args {
@@ -147,7 +149,7 @@ func TestUnknownNamesAreRefusedWithTheNearest(t *testing.T) {
 	}
 	p := newPeer(`{}`)
 	r := p.request("echo", `{}`)
-	r.Catalog = nil
+	r.Target.Catalog = nil
 	refused(t, p, gates.New(nil).Call(t.Context(), r), "exists", fault.OpUnknown)
 }
 
@@ -155,10 +157,10 @@ func TestAnOperationWithAnUnusableSchemaIsListedAndRefused(t *testing.T) {
 	p := newPeer(`{}`)
 	r := p.request("broken", `{}`)
 	refused(t, p, gates.New(nil).Call(t.Context(), r), "schema", fault.ArgsInvalid)
-	if _, ok := r.Catalog.Operation("broken"); !ok {
+	if _, ok := r.Target.Catalog.Operation("broken"); !ok {
 		t.Error("it is not listed")
 	}
-	if notes := r.Catalog.Notes(); len(notes) != 2 || !strings.Contains(notes[1], "broken") {
+	if notes := r.Target.Catalog.Notes(); len(notes) != 2 || !strings.Contains(notes[1], "broken") {
 		t.Errorf("notes: %q", notes)
 	}
 }
@@ -205,7 +207,7 @@ func TestPolicyTakesTheStrictestWord(t *testing.T) {
 				args = `{"text":"x"}`
 			}
 			r := p.request(c.op, args)
-			r.Policy = c.policy
+			r.Target.Policy = c.policy
 			out := chain.Call(t.Context(), r)
 			if c.pass {
 				if out.Err != nil || asked != 1 {
@@ -237,11 +239,13 @@ func TestReadsObeyPatternsAndGuardsButNoMode(t *testing.T) {
 	} {
 		reads := 0
 		out := gates.New(nil).Call(t.Context(), &gates.Request{
-			Call:    gates.Call{Connection: "notes", Op: c.read, Args: json.RawMessage(c.args)},
-			Catalog: gates.NewCatalog("notes", manifest()), Policy: c.policy,
-			Read: func(context.Context, *provider.ReadRequest) (*provider.ReadResult, error) {
-				reads++
-				return &provider.ReadResult{Value: json.RawMessage(`[1]`)}, nil
+			Call: gates.Call{Connection: "notes", Op: c.read, Args: json.RawMessage(c.args)},
+			Target: gates.Target{
+				Catalog: gates.NewCatalog("notes", manifest()), Policy: c.policy,
+				Read: func(context.Context, *provider.ReadRequest) (*provider.ReadResult, error) {
+					reads++
+					return &provider.ReadResult{Value: json.RawMessage(`[1]`)}, nil
+				},
 			},
 		})
 		if out.Gate != c.gate || (reads == 1) != (c.gate == "") || (out.Err == nil) != (c.gate == "") {
@@ -322,7 +326,7 @@ func TestConcurrentCallsShareACatalog(t *testing.T) {
 		wg.Go(func() {
 			for _, op := range []string{"notes.add", "broken", "nope"} {
 				r := p.request(op, `{"text":"x"}`)
-				r.Catalog = catalog
+				r.Target.Catalog = catalog
 				chain.Call(t.Context(), r)
 				catalog.Operations()[0].Args[0] = '!'
 				catalog.Notes()

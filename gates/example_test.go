@@ -38,11 +38,13 @@ func ExampleHook() {
 	}})
 	pay := func(op, args string) {
 		out := chain.Call(context.Background(), &gates.Request{
-			Call:    gates.Call{Connection: "bank", Op: op, Args: json.RawMessage(args), Source: gates.SourceModel},
-			Catalog: catalog,
-			Policy:  connection.Policy{Deny: []string{"close_*"}},
-			Send: func(_ context.Context, req *provider.CallRequest) (*provider.CallResult, error) {
-				return &provider.CallResult{Value: json.RawMessage(`"paid"`)}, nil
+			Call: gates.Call{Connection: "bank", Op: op, Args: json.RawMessage(args), Source: gates.SourceModel},
+			Target: gates.Target{
+				Catalog: catalog,
+				Policy:  connection.Policy{Deny: []string{"close_*"}},
+				Send: func(_ context.Context, req *provider.CallRequest) (*provider.CallResult, error) {
+					return &provider.CallResult{Value: json.RawMessage(`"paid"`)}, nil
+				},
 			},
 		})
 		fe, _ := errors.AsType[*fault.Error](out.Err)

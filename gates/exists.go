@@ -10,14 +10,19 @@ import (
 )
 
 // exists finds the definition of what is called.
-func exists(_ context.Context, f *flight) error {
-	e, ok := f.catalog.find(f.call.Op, f.read)
+// A definition that is not the one that was pinned counts as another operation.
+func exists(ctx context.Context, f *flight) error {
+	e, ok := f.target.Catalog.find(f.call.Op, f.read)
 	if !ok {
 		return f.unknown()
 	}
 	f.entry = e
+	f.kind = KindOperation
+	if f.read {
+		f.kind = KindRead
+	}
 	f.call.Operation = e.def
-	return nil
+	return f.chain.pins.Check(ctx, f.call.Connection, f.kind, e.def, f.target.Pin)
 }
 
 // find accepts a nil Catalog, which is empty.
@@ -45,10 +50,10 @@ func (f *flight) unknown() error {
 		kind, other = other, kind
 	}
 	err := fault.New(fault.OpUnknown, "there is no %s %s", kind, fault.Quote(f.call.Op))
-	if _, ok := f.catalog.find(f.call.Op, !f.read); ok {
+	if _, ok := f.target.Catalog.find(f.call.Op, !f.read); ok {
 		return err.WithHint("It is the name of a different kind of thing: use it as one of kind %s.", other)
 	}
-	names := f.catalog.table(f.read)
+	names := f.target.Catalog.table(f.read)
 	if near := schema.Nearest(f.call.Op, maps.Keys(names), 3); len(near) > 0 {
 		return err.WithHint("Did you mean %s?", fault.Names(near))
 	}

@@ -2,6 +2,7 @@ package gates
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -16,6 +17,12 @@ type gate struct {
 	check func(context.Context, *flight) error
 }
 
+// Names of gates that something depends on.
+const (
+	gateHooks    = "hooks"
+	gateApproval = "approval"
+)
+
 // callGates is the way out of calls and reads, in order.
 func callGates() []gate {
 	return []gate{
@@ -23,7 +30,9 @@ func callGates() []gate {
 		{"schema", checkArgs},
 		{"refs", openRefs},
 		{"policy", askPolicy},
-		{"hooks", askHooks},
+		{gateHooks, askHooks},
+		{"budget", reserve},
+		{gateApproval, askApproval},
 	}
 }
 
@@ -32,7 +41,8 @@ func toolGates() []gate {
 	return []gate{
 		{"schema", checkArgs},
 		{"refs", openRefs},
-		{"hooks", askHooks},
+		{gateHooks, askHooks},
+		{"budget", reserve},
 	}
 }
 
@@ -40,7 +50,7 @@ func toolGates() []gate {
 // failed.
 type stage struct {
 	name string
-	do   func(*flight)
+	do   func(context.Context, *flight)
 }
 
 // backStages is the way back, in order. Nothing before redact may log, store or
@@ -49,9 +59,10 @@ func backStages() []stage {
 	return []stage{
 		{"result", checkResult},
 		{"redact", redact},
-		{"refs", sealRefs},
-		{"blobs", storeBlobs},
+		{"marks", sealMarks},
 		{"truncate", truncate},
+		{"meter", meter},
+		{"audit", audit},
 	}
 }
 
@@ -59,23 +70,49 @@ func backStages() []stage {
 type flight struct {
 	chain   *Chain
 	call    Call
-	catalog *Catalog
-	policy  connection.Policy
+	target  Target
 	read    bool
-	entry   *entry // set by exists; by Tool for Go tools
-	passed  []gate // the gates before the one that is asked now
+	handles bool // a Go tool takes references as they are
+	live    func(context.Context) (*Target, error)
+	route   func(context.Context, connection.Name) (*Target, error)
 	before  func(context.Context, *Call) error
+	asked   func(*Approval)
 	send    func(context.Context) error
-	out     Outcome
+	purse   *Purse
+
+	kind      Kind
+	entry     *entry    // set by exists; by Tool for Go tools
+	tree      any       // the arguments, read by checkArgs
+	specials  []special // what in them stands for something else
+	rerouted  bool      // the call goes to the connection of its references
+	permitted bool      // the policy names the operation in its Allow list
+	ask       string    // why somebody must approve; "" if nobody must
+	granted   *Approval // under which the call goes out
+	reserved  *Reservation
+	trail     *trail          // of the record; nil without an audit
+	wire      json.RawMessage // the arguments as they are sent, for the provider only
+	passed    []gate          // the gates before the one that is asked now
+	out       Outcome
+}
+
+// meet makes t the connection that the call is about.
+func (f *flight) meet(t *Target) {
+	f.target = *t
+	f.call.Identity, f.call.Lease = t.Identity, t.Lease
+	if t.Name != "" {
+		f.call.Connection = t.Name
+	}
 }
 
 func (f *flight) run(ctx context.Context, gates []gate) *Outcome {
+	f.trail = f.chain.audit.begin(&f.call)
 	if err := f.wayOut(ctx, gates); err != nil {
 		f.out.Err = err
 	}
-	f.out.Args = f.call.Args
+	f.settle()
+	f.out.Connection, f.out.Args, f.out.Approval = f.call.Connection, f.call.Args, f.call.Approval
 	for _, s := range f.chain.back {
-		s.do(f)
+		s.do(ctx, f)
 	}
 	return &f.out
 }
@@ -87,12 +124,39 @@ func (f *flight) wayOut(ctx context.Context, gates []gate) error {
 			return err
 		}
 	}
+	if err := f.depart(ctx); err != nil {
+		return err
+	}
+	err := f.dispatch(ctx)
+	if !f.mayAsk(err) {
+		return denyGuarded(err)
+	}
+	if denied := f.askForPeer(ctx, err); denied != nil {
+		return denied
+	}
+	return denyGuarded(f.dispatch(ctx))
+}
+
+// depart does what must be done before anything is sent: the record that had to
+// be written, and the pending entry.
+func (f *flight) depart(ctx context.Context) error {
+	if err := f.trail.intent(ctx); err != nil {
+		return err
+	}
 	if f.before != nil {
 		if err := f.before(ctx, &f.call); err != nil {
 			return fault.From(err, fault.NotSent)
 		}
 	}
-	if err := fillSecrets(f); err != nil {
+	return nil
+}
+
+// dispatch uses the approval up, fills in values and sends.
+func (f *flight) dispatch(ctx context.Context) error {
+	if err := f.spend(ctx); err != nil {
+		return err
+	}
+	if err := f.pass(ctx, gate{"secrets", fillIn}); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
@@ -101,7 +165,8 @@ func (f *flight) wayOut(ctx context.Context, gates []gate) error {
 	f.out.Sent = true
 	start := time.Now()
 	err := f.send(ctx)
-	f.out.Duration = time.Since(start)
+	f.out.Duration += time.Since(start)
+	f.wire = nil
 	return err
 }
 
@@ -114,6 +179,7 @@ func (f *flight) pass(ctx context.Context, g gate) error {
 	if err != nil && fault.CodeOf(err) != fault.NotSent && f.out.Gate == "" {
 		f.out.Gate = g.name
 	}
+	f.note(g.name, err)
 	return err
 }
 
@@ -138,20 +204,3 @@ func (f *flight) contain(what string, into *error) {
 		"panic", scrub.String(fmt.Sprint(p)), "stack", scrub.String(string(debug.Stack())))
 	*into = fault.New(fault.Panicked, "%s panicked: %s", what, fault.Quote(fmt.Sprint(p)))
 }
-
-// openRefs is the gate for references to things on a server. No kind of
-// reference is defined in this version, so no argument is one and nothing is
-// rewritten.
-func openRefs(context.Context, *flight) error { return nil }
-
-// fillSecrets is the last thing before sending: where placeholders get their
-// values. There are no placeholders in this version, so arguments go out as
-// they were checked.
-func fillSecrets(*flight) error { return nil }
-
-// sealRefs is the counterpart of openRefs; there is nothing to seal yet.
-func sealRefs(*flight) {}
-
-// storeBlobs is where large content will be put away; in this version content
-// stays where it is.
-func storeBlobs(*flight) {}

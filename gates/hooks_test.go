@@ -105,7 +105,7 @@ func TestAHooksCallIsItsOwn(t *testing.T) {
 	})
 	look := hook("look", func(c *gates.Call) (gates.Decision, error) {
 		want := gates.Call{Connection: "notes", Op: "notes.add", Args: json.RawMessage(`{"text":"x"}`), Source: gates.SourceStep, Key: "x:step:a"}
-		want.Operation, _ = r.Catalog.Operation("notes.add")
+		want.Operation, _ = r.Target.Catalog.Operation("notes.add")
 		if diff := cmp.Diff(&want, c); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
@@ -142,6 +142,6 @@ func TestAnAllowingHookDoesNotReplaceAnApproval(t *testing.T) {
 	p := newPeer(`{}`)
 	allow := hook("allow", func(*gates.Call) (gates.Decision, error) { return gates.Decision{Verdict: gates.Allow}, nil })
 	r := p.request("echo", `{}`)
-	r.Policy = connection.Policy{Approve: []string{"echo"}}
+	r.Target.Policy = connection.Policy{Approve: []string{"echo"}}
 	refused(t, p, gates.New(&gates.Options{Hooks: []gates.Hook{allow}}).Call(t.Context(), r), "policy", fault.SteeringDenied)
 }

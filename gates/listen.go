@@ -17,14 +17,15 @@ import (
 // request are not used. Events themselves come back through [Chain.Event]. The
 // subscription is nil exactly when the Outcome has an error.
 func (c *Chain) Listen(ctx context.Context, r *Request, listen func(context.Context, *provider.ListenRequest) (provider.Subscription, error)) (provider.Subscription, *Outcome) {
-	f := &flight{chain: c, call: r.Call, catalog: r.Catalog, policy: r.Policy, read: true, before: r.Before}
+	f := c.flight(r)
+	f.read = true
 	var sub provider.Subscription
 	f.send = func(ctx context.Context) error {
 		var err error
 		sub, err = f.listen(ctx, listen)
 		return sendError(err)
 	}
-	out := f.run(ctx, listenGates())
+	out := f.run(ctx, c.waits)
 	if out.Err != nil {
 		return nil, out
 	}
@@ -33,7 +34,7 @@ func (c *Chain) Listen(ctx context.Context, r *Request, listen func(context.Cont
 
 func (f *flight) listen(ctx context.Context, listen func(context.Context, *provider.ListenRequest) (provider.Subscription, error)) (sub provider.Subscription, err error) {
 	defer f.contain("the provider", &err)
-	sub, err = listen(ctx, &provider.ListenRequest{Event: f.call.Op, Args: f.call.Args})
+	sub, err = listen(ctx, &provider.ListenRequest{Event: f.call.Op, Args: f.wire})
 	if err == nil && sub == nil {
 		return nil, noResult()
 	}
@@ -49,11 +50,11 @@ func listenGates() []gate {
 
 // eventExists finds the definition of the event that is listened to. Waits are
 // rare, so their schemas are compiled as they come.
-func eventExists(_ context.Context, f *flight) error {
-	e, ok := f.catalog.Event(f.call.Op)
+func eventExists(ctx context.Context, f *flight) error {
+	e, ok := f.target.Catalog.Event(f.call.Op)
 	if !ok {
 		err := fault.New(fault.OpUnknown, "there is no event %s", fault.Quote(f.call.Op))
-		names := slices.Sorted(maps.Keys(f.catalog.events))
+		names := slices.Sorted(maps.Keys(f.target.Catalog.events))
 		if near := schema.Nearest(f.call.Op, slices.Values(names), 3); len(near) > 0 {
 			return err.WithHint("Did you mean %s?", fault.Names(near))
 		}
@@ -64,6 +65,6 @@ func eventExists(_ context.Context, f *flight) error {
 		args = json.RawMessage(noArgs)
 	}
 	f.call.Operation = provider.Operation{Name: e.Name, Title: e.Title, Description: e.Description, Args: args}
-	f.entry = &entry{def: f.call.Operation, args: NewSchema(args)}
-	return nil
+	f.entry, f.kind = &entry{def: f.call.Operation, args: NewSchema(args)}, KindEvent
+	return f.chain.pins.Check(ctx, f.call.Connection, f.kind, eventOperation(e), f.target.Pin)
 }

@@ -45,8 +45,10 @@ func TestListeningPassesTheGates(t *testing.T) {
 	} {
 		asked := ""
 		sub, out := gates.New(nil).Listen(t.Context(), &gates.Request{
-			Call:    gates.Call{Connection: "notes", Op: c.event, Args: json.RawMessage(c.args)},
-			Catalog: gates.NewCatalog("notes", m), Policy: c.policy,
+			Call: gates.Call{Connection: "notes", Op: c.event, Args: json.RawMessage(c.args)},
+			Target: gates.Target{
+				Catalog: gates.NewCatalog("notes", m), Policy: c.policy,
+			},
 		}, func(_ context.Context, req *provider.ListenRequest) (provider.Subscription, error) {
 			asked = req.Event + string(req.Args)
 			if c.none || c.err != nil {
@@ -81,8 +83,8 @@ func TestWhatIsKnownToBeHarmlessNeedsNoApproval(t *testing.T) {
 	} {
 		p := newPeer(`{}`)
 		r := p.request("op", `{}`)
-		r.Catalog = gates.NewCatalog("notes", &provider.Manifest{Operations: []provider.Operation{{Name: "op", Facts: c.facts}}})
-		r.Policy = connection.Policy{Mode: connection.ApproveDestructive}
+		r.Target.Catalog = gates.NewCatalog("notes", &provider.Manifest{Operations: []provider.Operation{{Name: "op", Facts: c.facts}}})
+		r.Target.Policy = connection.Policy{Mode: connection.ApproveDestructive}
 		if out := gates.New(nil).Call(t.Context(), r); (out.Err == nil) != c.pass {
 			t.Errorf("%+v: %v", c.facts, out.Err)
 		}

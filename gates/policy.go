@@ -9,16 +9,23 @@ import (
 	"github.com/bridle-dev/bridle/provider"
 )
 
-// askPolicy applies the host's policy. A call that would need an approval is
-// refused at once: in this version nobody can be asked.
+// askPolicy applies the host's policy. What needs an approval is noted for the
+// gate that asks for it, which comes after every check that could refuse; where
+// nobody can be asked it is refused at once.
 func askPolicy(_ context.Context, f *flight) error {
-	verdict, why := judge(f.policy, f.call.Operation, f.read)
+	verdict, why := judge(f.target.Policy, f.call.Operation, f.read)
+	f.ask, f.permitted = "", false
 	switch verdict {
 	case permit:
+		f.permitted = len(f.target.Policy.Allow) > 0 && glob.Any(f.target.Policy.Allow, f.call.Op)
 		return nil
 	case askFirst:
-		return fault.New(fault.SteeringDenied, "needs an approval: %s", why).
-			WithHint("Nobody can approve calls here. To let it through, name it in the policy's Allow list and in no other.")
+		if f.chain.approvals == nil {
+			return fault.New(fault.SteeringDenied, "needs an approval: %s", why).
+				WithHint("Nobody can approve calls here. Set the harness's Config.Approver, or name the operation in the policy's Allow list and in no other.")
+		}
+		f.ask = why
+		return nil
 	}
 	return fault.New(fault.SteeringDenied, "denied by the policy: %s", why)
 }

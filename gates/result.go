@@ -1,6 +1,7 @@
 package gates
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strconv"
@@ -14,7 +15,7 @@ import (
 // checkResult checks the structured value: its size, that it is JSON, and the
 // result schema, which is about the value alone and never about the content
 // beside it. A value of null is no value.
-func checkResult(f *flight) {
+func checkResult(_ context.Context, f *flight) {
 	if f.out.Err != nil {
 		f.drop()
 		return
@@ -50,12 +51,8 @@ func (f *flight) resultIssues() []fault.Issue {
 	return s.Check(value)
 }
 
-func tooLong(size, limit int) *fault.Issue {
-	return &fault.Issue{Message: "has " + strconv.Itoa(size) + " bytes, more than " + strconv.Itoa(limit)}
-}
-
 // redact replaces credentials in everything that came back.
-func redact(f *flight) {
+func redact(_ context.Context, f *flight) {
 	scrub := f.chain.scrub
 	f.out.Value = scrub.JSON(f.out.Value)
 	for i := range f.out.Content {
@@ -95,7 +92,7 @@ func (f *flight) place(err error) error {
 
 // truncate cuts content that is longer than MaxResult, with a notice in its
 // place, and what a peer says about its failure.
-func truncate(f *flight) {
+func truncate(_ context.Context, f *flight) {
 	f.out.Err = bounded(f.out.Err)
 	left := f.chain.maxResult - len(f.out.Value)
 	for i := range f.out.Content {

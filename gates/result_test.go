@@ -57,7 +57,7 @@ func TestErrorsSayWhatMayHaveHappened(t *testing.T) {
 
 func TestAPanicOfAProviderIsContained(t *testing.T) {
 	r := newPeer(``).request("echo", `{}`)
-	r.Send = func(context.Context, *provider.CallRequest) (*provider.CallResult, error) { panic("hunter2hunter2") }
+	r.Target.Send = func(context.Context, *provider.CallRequest) (*provider.CallResult, error) { panic("hunter2hunter2") }
 	s := secrets.NewScrubber()
 	s.Add("hunter2hunter2")
 	out := gates.New(&gates.Options{Scrubber: s}).Call(t.Context(), r)
@@ -109,11 +109,11 @@ func TestResultsAreChecked(t *testing.T) {
 
 func TestAProviderThatReturnsNothingIsNoSuccess(t *testing.T) {
 	r := newPeer(``).request("echo", `{}`)
-	r.Send = func(context.Context, *provider.CallRequest) (*provider.CallResult, error) { return nil, nil }
+	r.Target.Send = func(context.Context, *provider.CallRequest) (*provider.CallResult, error) { return nil, nil }
 	if out := gates.New(nil).Call(t.Context(), r); !errors.Is(out.Err, fault.ResultInvalid) {
 		t.Errorf("got %v", out.Err)
 	}
-	r.Send = nil
+	r.Target.Send = nil
 	if out := gates.New(nil).Call(t.Context(), r); !errors.Is(out.Err, fault.NotSent) || out.Sent {
 		t.Errorf("got %+v", out)
 	}
@@ -134,7 +134,7 @@ func TestASecretComesBackNowhere(t *testing.T) {
 	r := p.request("notes.add", `{"text":"x"}`)
 	var progress []provider.Progress
 	r.Progress = func(pr provider.Progress) { progress = append(progress, pr) }
-	r.Send = func(ctx context.Context, req *provider.CallRequest) (*provider.CallResult, error) {
+	r.Target.Send = func(ctx context.Context, req *provider.CallRequest) (*provider.CallResult, error) {
 		req.Progress(provider.Progress{Done: 1, Message: "with " + secret})
 		return p.Call(ctx, req)
 	}
@@ -142,7 +142,7 @@ func TestASecretComesBackNowhere(t *testing.T) {
 	if out.Err != nil || len(out.Content) != 4 || len(progress) != 1 || len(out.Content[3].Data) == 0 {
 		t.Fatalf("got %+v, %+v", out, progress)
 	}
-	event, err := chain.Event(provider.Event{Type: "notes.changed", Payload: json.RawMessage(`{"a":"` + secret + `"}`)})
+	event, err := chain.Event(t.Context(), &gates.Request{}, provider.Event{Type: "notes.changed", Payload: json.RawMessage(`{"a":"` + secret + `"}`)})
 	if err != nil {
 		t.Error(err)
 	}
@@ -342,7 +342,7 @@ func TestAnEventThatIsNoJSONIsInvalid(t *testing.T) {
 		"not JSON": `{"a":` + secret, "empty": " ", "too deep": strings.Repeat("[", 600),
 		"too long": `"` + strings.Repeat("x", 99) + `"`,
 	} {
-		ev, err := chain.Event(provider.Event{Type: "notes.changed", ID: "7", Cursor: "c7", Payload: json.RawMessage(payload)})
+		ev, err := chain.Event(t.Context(), &gates.Request{}, provider.Event{Type: "notes.changed", ID: "7", Cursor: "c7", Payload: json.RawMessage(payload)})
 		fe, ok := err.(*fault.Error)
 		if !ok || fe.Code != fault.ResultInvalid || fe.Op != "notes.changed" || len(fe.Issues) != 1 || strings.Contains(fmt.Sprint(fe), secret) {
 			t.Errorf("%s: got %v", name, err)
@@ -352,7 +352,7 @@ func TestAnEventThatIsNoJSONIsInvalid(t *testing.T) {
 		}
 	}
 	for _, payload := range []json.RawMessage{nil, json.RawMessage(`null`), json.RawMessage(`{"a":1,"a":2}`)} {
-		if ev, err := chain.Event(provider.Event{Type: "notes.changed", Payload: payload}); err != nil || string(ev.Payload) != string(payload) {
+		if ev, err := chain.Event(t.Context(), &gates.Request{}, provider.Event{Type: "notes.changed", Payload: payload}); err != nil || string(ev.Payload) != string(payload) {
 			t.Errorf("%s: got %s, %v", payload, ev.Payload, err)
 		}
 	}
@@ -361,7 +361,7 @@ func TestAnEventThatIsNoJSONIsInvalid(t *testing.T) {
 func TestAPanicsValueIsBounded(t *testing.T) {
 	p := newPeer("")
 	r := p.request("echo", `{}`)
-	r.Send = func(context.Context, *provider.CallRequest) (*provider.CallResult, error) {
+	r.Target.Send = func(context.Context, *provider.CallRequest) (*provider.CallResult, error) {
 		panic(strings.Repeat("x", 1<<20) + "\n")
 	}
 	out := gates.New(nil).Call(t.Context(), r)

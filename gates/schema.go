@@ -80,6 +80,14 @@ func (s *Schema) check(tree any) []fault.Issue {
 	return s.compiled.Validate(tree)
 }
 
+// repair mends values that were written as strings, and says where.
+func (s *Schema) repair(tree any) (any, []string) {
+	if s == nil || s.Usable() != nil {
+		return tree, nil
+	}
+	return s.compiled.Repair(tree)
+}
+
 // schema makes a Schema whose problems end up in the catalog's notes.
 func (c *Catalog) schema(op, of string, document json.RawMessage) *Schema {
 	s := NewSchema(document)

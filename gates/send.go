@@ -8,13 +8,13 @@ import (
 	"github.com/bridle-dev/bridle/provider"
 )
 
-// ask sends a call or a read and keeps the answer as it is.
-func (f *flight) ask(ctx context.Context, r *Request) error {
+// sendTo sends a call or a read and keeps the answer as it is.
+func (f *flight) sendTo(ctx context.Context, r *Request) error {
 	var err error
 	switch {
 	case f.read:
 		err = f.sendRead(ctx, r)
-	case r.Send != nil:
+	case f.target.Send != nil:
 		err = f.sendCall(ctx, r)
 	default:
 		f.out.Sent = false
@@ -25,8 +25,8 @@ func (f *flight) ask(ctx context.Context, r *Request) error {
 
 func (f *flight) sendCall(ctx context.Context, r *Request) (err error) {
 	defer f.contain("the provider", &err)
-	res, err := r.Send(ctx, &provider.CallRequest{
-		Op: f.call.Op, Args: f.call.Args, Key: f.call.Key, Execution: f.call.Execution,
+	res, err := f.target.Send(ctx, &provider.CallRequest{
+		Op: f.call.Op, Args: f.wire, Key: f.call.Key, Approval: f.token(), Execution: f.call.Execution,
 		Trace: r.Trace, Progress: f.progress(r.Progress), Task: r.Task,
 	})
 	if err != nil {
@@ -41,8 +41,8 @@ func (f *flight) sendCall(ctx context.Context, r *Request) (err error) {
 
 func (f *flight) sendRead(ctx context.Context, r *Request) (err error) {
 	defer f.contain("the provider", &err)
-	res, err := r.Read(ctx, &provider.ReadRequest{
-		Name: f.call.Op, Args: f.call.Args, Execution: f.call.Execution, Trace: r.Trace,
+	res, err := f.target.Read(ctx, &provider.ReadRequest{
+		Name: f.call.Op, Args: f.wire, Execution: f.call.Execution, Trace: r.Trace,
 	})
 	if err != nil {
 		return err
@@ -52,6 +52,18 @@ func (f *flight) sendRead(ctx context.Context, r *Request) (err error) {
 	}
 	f.out.Value, f.out.Content, f.out.Identity = res.Value, res.Content, res.Identity
 	return nil
+}
+
+// byPolicy is the token of a call that needs no person's approval, since the
+// policy names its operation.
+const byPolicy = "policy"
+
+// token tells a peer that guards something that the host agrees.
+func (f *flight) token() string {
+	if f.call.Approval == "" && f.permitted {
+		return byPolicy
+	}
+	return string(f.call.Approval)
 }
 
 func noResult() error {
@@ -72,7 +84,7 @@ func (f *flight) progress(report func(provider.Progress)) func(provider.Progress
 // invoke runs a Go tool.
 func (f *flight) invoke(ctx context.Context, r *ToolRequest) (err error) {
 	defer f.contain("the tool", &err)
-	value, err := r.Invoke(ctx, f.call.Args)
+	value, err := r.Invoke(ctx, f.wire)
 	if err != nil {
 		return fault.From(err, fault.OpFailed)
 	}
@@ -97,12 +109,18 @@ func sendError(err error) error {
 }
 
 func withCode(err error, code fault.Code) error {
-	if code == fault.Guarded {
-		return (&fault.Error{Code: fault.SteeringDenied, Err: err}).
-			WithHint("The server wants an approval first, and nobody can approve calls here.")
-	}
 	if fe, ok := err.(*fault.Error); ok && fe.Code == code {
 		return fe
 	}
 	return &fault.Error{Code: code, Err: err}
+}
+
+// denyGuarded makes the refusal of a peer that guards what was called one like
+// that of a policy.
+func denyGuarded(err error) error {
+	if fault.CodeOf(err) != fault.Guarded {
+		return err
+	}
+	return (&fault.Error{Code: fault.SteeringDenied, Err: err}).
+		WithHint("The server wants an approval first. Set the harness's Config.Approver, so that somebody can give it.")
 }

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"context"
 	"reflect"
 	"slices"
 
@@ -52,6 +53,22 @@ func (s *supervisor) warn(name connection.Name, text string) {
 	s.h.emit(event.Event{Type: event.Warning, Connection: string(name), Text: text})
 }
 
+// hold compares what a connection offers with its pins, where the entry wants
+// that, and tells which definitions changed.
+func (s *supervisor) hold(ctx context.Context, l *link) {
+	if !s.entry.Pin {
+		return
+	}
+	catalog, _ := l.current()
+	changes, err := s.h.pins.Observe(ctx, l.name, catalog.Manifest(), true)
+	if err != nil {
+		s.warn(l.name, "definitions could not be compared with their pins: "+err.Error())
+	}
+	for _, c := range changes {
+		s.warn(l.name, c.String())
+	}
+}
+
 // compare announces how a reconnected link differs from the one it follows.
 func (s *supervisor) compare(old, now *link) {
 	oldCatalog, was := old.current()
@@ -79,6 +96,7 @@ func (s *supervisor) changeOf(l *link, c provider.Change) {
 	switch c {
 	case provider.ManifestChanged:
 		if catalog, changed := l.refresh(); changed && s.announced(l) {
+			s.hold(s.h.life, l)
 			s.manifestChanged(l.name, catalog)
 		}
 	case provider.IdentityChanged:

@@ -5,16 +5,18 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/secrets"
 	"github.com/bridle-dev/bridle/steps"
 )
 
 // Call implements steps.Runtime.
 func (r *runtime) Call(ctx context.Context, path steps.Path, s *steps.Call, _ json.RawMessage) (json.RawMessage, error) {
-	args, err := arguments(s.Args)
+	args, marked, err := arguments(s.Args)
 	if err != nil {
 		return nil, err
 	}
@@ -22,24 +24,29 @@ func (r *runtime) Call(ctx context.Context, path steps.Path, s *steps.Call, _ js
 	if err != nil {
 		return nil, err
 	}
-	out := r.x.call(ctx, sup, gates.Call{Connection: s.Target(), Op: s.Op, Args: args,
-		Source: gates.SourceStep, Step: string(path), Key: stepKey(r.x.id, string(path))})
+	out := r.x.call(ctx, &wanted{sup: sup, call: gates.Call{Connection: s.Target(), Op: s.Op, Args: args, Secrets: marked,
+		Source: gates.SourceStep, Step: string(path), Key: stepKey(r.x.id, string(path))}})
 	if out.Err != nil {
 		return nil, out.Err
 	}
 	return output(out), nil
 }
 
-// arguments writes a step's arguments as JSON; nil is no arguments.
-func arguments(args any) (json.RawMessage, error) {
+// arguments writes a step's arguments as JSON, and says where its author put
+// secrets; nil is no arguments.
+func arguments(args any) (json.RawMessage, []secrets.Placeholder, error) {
 	if args == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	raw, err := json.Marshal(args)
 	if err != nil {
-		return nil, fault.New(fault.ArgsInvalid, "arguments cannot be written as JSON: %w", err)
+		return nil, nil, fault.New(fault.ArgsInvalid, "arguments cannot be written as JSON: %w", err)
 	}
-	return absent(raw), nil
+	raw, marked, err := secrets.Extract(raw)
+	if err != nil {
+		return nil, nil, fault.From(err, fault.ArgsInvalid)
+	}
+	return absent(raw), marked, nil
 }
 
 // absent makes JSON's null the absence of arguments, which a nil map and a step
@@ -79,9 +86,20 @@ func encode(v any) json.RawMessage {
 	return raw
 }
 
+// wanted is one call that somebody wants to make.
+type wanted struct {
+	sup  *supervisor
+	call gates.Call
+	// grants reports whether the caller may use an operation of another
+	// connection, should the references in the arguments belong there. Nil: it
+	// may use only those of the same entry.
+	grants func(connection.Name, string) bool
+}
+
 // call takes one call of an operation or a read through the gates, and tells
 // about it.
-func (x *execution) call(ctx context.Context, sup *supervisor, c gates.Call) *gates.Outcome {
+func (x *execution) call(ctx context.Context, w *wanted) *gates.Outcome {
+	c := &w.call
 	c.Execution, c.Thread = x.id, x.thread
 	ctx, end := x.h.span(ctx, event.Span{Kind: event.SpanCall, Name: c.Op, Thread: x.thread, Execution: x.id,
 		Step: c.Step, Connection: string(c.Connection), Op: c.Op, Source: string(c.Source)})
@@ -90,41 +108,110 @@ func (x *execution) call(ctx context.Context, sup *supervisor, c gates.Call) *ga
 		Source: string(c.Source), CallID: c.CallID, Key: c.Key}
 	x.emit(ev)
 
-	out := x.send(ctx, sup, c, ev)
+	out := x.send(ctx, w, ev)
 	end(out.Err)
 	ev.Type, ev.Err, ev.Gate, ev.Duration = event.CallCompleted, out.Err, out.Gate, x.h.since(began)
+	if out.Connection != "" {
+		ev.Connection = string(out.Connection)
+	}
 	x.emit(ev)
+	x.tellRepaired(ev, out.Repaired)
 	return out
 }
 
-// send waits for the connection and hands the call to the chain.
-func (x *execution) send(ctx context.Context, sup *supervisor, c gates.Call, ev event.Event) *gates.Outcome {
-	l, err := sup.await(ctx, c.Connection)
-	if err != nil {
-		return &gates.Outcome{Err: placedCall(err, c)}
+// tellRepaired says which arguments of a model were mended.
+func (x *execution) tellRepaired(ev event.Event, places []string) {
+	if len(places) > 0 {
+		ev.Type, ev.Err, ev.Text = event.Warning, nil, "arguments were taken out of strings at "+fault.Names(places)
+		x.emit(ev)
 	}
-	catalog, identity := l.current()
-	c.Identity = identity
-	req := &gates.Request{Call: c, Catalog: catalog, Policy: sup.entry.Policy, Trace: x.h.trace(ctx)}
-	if catalog.IsRead(c.Op) {
-		reader, ok := provider.Ability[provider.Reader](l.conn)
-		if !ok {
-			return &gates.Outcome{Err: placedCall(fault.New(fault.OpUnknown, "its provider lists the read and cannot perform it"), c)}
-		}
-		req.Read = reader.Read
-	} else {
-		req.Send = l.conn.Call
-		req.Progress = func(p provider.Progress) {
+}
+
+// send waits for the connection and hands the call to the chain.
+func (x *execution) send(ctx context.Context, w *wanted, ev event.Event) *gates.Outcome {
+	l, t, err := x.target(ctx, w.sup, w.call)
+	if err != nil {
+		return &gates.Outcome{Err: placedCall(err, w.call)}
+	}
+	out := x.h.chain.Call(ctx, &gates.Request{
+		Call: w.call, Target: *t, Purse: x.purse, Trace: x.h.trace(ctx), Asked: x.asked(ev),
+		Live: func(ctx context.Context) (*gates.Target, error) {
+			now, t, err := x.target(ctx, w.sup, w.call)
+			l = now
+			return t, err
+		},
+		Route: func(ctx context.Context, to connection.Name) (*gates.Target, error) {
+			sup, err := x.routed(w, to)
+			if err != nil {
+				return nil, err
+			}
+			c := w.call
+			c.Connection = to
+			now, t, err := x.target(ctx, sup, c)
+			l = now
+			return t, err
+		},
+		Progress: func(p provider.Progress) {
 			ev.Type, ev.Text = event.CallProgress, p.Message
 			ev.Data = map[string]any{"done": p.Done, "total": p.Total}
 			x.emit(ev)
-		}
-	}
-	out := x.h.chain.Call(ctx, req)
+		},
+	})
 	if out.Identity != nil {
-		sup.seen(l, *out.Identity)
+		w.sup.seen(l, *out.Identity)
 	}
 	return out
+}
+
+// target waits for a connection and says what a call meets there.
+func (x *execution) target(ctx context.Context, sup *supervisor, c gates.Call) (*link, *gates.Target, error) {
+	l, err := sup.await(ctx, c.Connection)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := sup.target(l)
+	t.Name = c.Connection
+	if !t.Catalog.IsRead(c.Op) {
+		return l, t, nil
+	}
+	reader, ok := provider.Ability[provider.Reader](l.conn)
+	if !ok {
+		return nil, nil, fault.New(fault.OpUnknown, "its provider lists the read and cannot perform it")
+	}
+	t.Send, t.Read = nil, reader.Read
+	return l, t, nil
+}
+
+// target is a link with the settings of its entry.
+func (s *supervisor) target(l *link) *gates.Target {
+	catalog, identity := l.current()
+	return &gates.Target{Name: l.name, Catalog: catalog, Identity: identity, Policy: s.entry.Policy,
+		ModelSecrets: s.entry.ModelSecrets, Repair: s.entry.RepairArgs, Pin: s.entry.Pin, Send: l.conn.Call}
+}
+
+// routed finds the connection that the references in a call belong to, if its
+// caller may use it.
+func (x *execution) routed(w *wanted, to connection.Name) (*supervisor, error) {
+	sup, err := x.models.resolve(to)
+	if err == nil && (sup == w.sup || w.grants != nil && w.grants(to, w.call.Op)) {
+		return sup, nil
+	}
+	return nil, fault.New(fault.RefUnknown, "the caller may not use the connection that the reference belongs to").
+		At(string(to), w.call.Op)
+}
+
+// asked tells about the approvals that a call needs.
+func (x *execution) asked(ev event.Event) func(*gates.Approval) {
+	return func(a *gates.Approval) {
+		x.approvals.Store(true)
+		ev.Type, ev.Text = event.ApprovalRequested, a.Reason
+		ev.Data = map[string]any{"approval": string(a.ID)}
+		if a.Closed() {
+			ev.Type, ev.Text = event.ApprovalDecided, a.Decision.Reason
+			ev.Data["verdict"], ev.Data["by"] = string(a.Decision.Verdict), a.Decision.By
+		}
+		x.emit(ev)
+	}
 }
 
 func placedCall(err error, c gates.Call) error {
@@ -135,14 +222,14 @@ func placedCall(err error, c gates.Call) error {
 
 // Tool implements steps.Runtime.
 func (r *runtime) Tool(ctx context.Context, path steps.Path, s *steps.InvokeTool, input json.RawMessage) (json.RawMessage, error) {
-	args := absent(input)
+	args, marked := absent(input), []secrets.Placeholder(nil)
 	if s.Args != nil {
 		var err error
-		if args, err = arguments(s.Args); err != nil {
+		if args, marked, err = arguments(s.Args); err != nil {
 			return nil, err
 		}
 	}
-	out := r.tool(ctx, path, s.Tool, gates.Call{Args: args, Source: gates.SourceStep,
+	out := r.tool(ctx, path, s.Tool, gates.Call{Args: args, Secrets: marked, Source: gates.SourceStep,
 		Key: stepKey(r.x.id, string(path))})
 	return out.Value, out.Err
 }
@@ -158,7 +245,7 @@ func (r *runtime) tool(ctx context.Context, path steps.Path, t *steps.FuncTool, 
 	ev := event.Event{Type: event.ToolStarted, Step: c.Step, Op: t.Name(), Source: string(c.Source),
 		CallID: c.CallID, Key: c.Key}
 	x.emit(ev)
-	out := x.h.chain.Tool(ctx, &gates.ToolRequest{Call: c, Args: x.h.schema(t),
+	out := x.h.chain.Tool(ctx, &gates.ToolRequest{Call: c, Args: x.h.schema(t), Purse: x.purse,
 		Invoke: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 			// A conversation of its own: what a tool says must not come between
 			// the model's call and its result.

@@ -5,11 +5,13 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/secrets"
 	"github.com/bridle-dev/bridle/steps"
 )
 
@@ -45,6 +47,7 @@ func (h *AgentHarness) check() error {
 				WithHint("Set BeforeToolCall, or leave the hook out."))
 		}
 	}
+	add(gates.CheckAudit(c.Audit))
 	add(checkTools(c.Tools))
 	h.compile(c.Tools)
 	for _, t := range c.Tools {
@@ -92,7 +95,19 @@ func checkEntry(name connection.Name, e connection.Entry) error {
 		errs = append(errs, fault.New(fault.ConnectionInvalid, "expose %s is unknown", fault.Quote(string(e.Expose))).
 			At(string(name), "").WithHint("Use ExposeEager or ExposeNone."))
 	}
-	return joined(errs...)
+	return joined(append(errs, checkModelSecrets(name, e.ModelSecrets))...)
+}
+
+// checkModelSecrets refuses grants that name no field.
+func checkModelSecrets(name connection.Name, granted map[secrets.Ref]string) error {
+	for _, ref := range slices.Sorted(maps.Keys(granted)) {
+		place := granted[ref]
+		if i := strings.LastIndexByte(place, '.'); ref == "" || i <= 0 || i == len(place)-1 {
+			return fault.New(fault.ConnectionInvalid, "Entry.ModelSecrets[%s] is %s", fault.Quote(string(ref)), fault.Quote(place)).
+				At(string(name), "").WithHint("Name the one field where the secret may go, as \"<operation>.<field>\".")
+		}
+	}
+	return nil
 }
 
 // checkProvider asks a provider about its own options. What it finds is a

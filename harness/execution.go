@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bridle-dev/bridle/connection"
@@ -13,7 +14,9 @@ import (
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/model"
+	"github.com/bridle-dev/bridle/secrets"
 	"github.com/bridle-dev/bridle/steps"
+	"github.com/bridle-dev/bridle/store"
 )
 
 // execution is one run of a tree of steps: a turn, or a direct run.
@@ -26,6 +29,9 @@ type execution struct {
 	models  *scope  // what model steps can name as well: the steps' own
 	log     *conversation
 	started time.Time
+	purse   *gates.Purse // what the execution may spend; nil without a budget
+
+	approvals atomic.Bool // somebody was asked for one
 
 	mu    sync.Mutex
 	calls map[string]bool // call ids seen
@@ -40,6 +46,7 @@ func (x *execution) run(ctx context.Context, s steps.Step, u *uses, input json.R
 	ctx, end := x.h.span(ctx, event.Span{Kind: kind, Name: string(s.StepID()), Thread: x.thread, Execution: x.id})
 	defer func() { end(err) }()
 
+	x.purse = x.h.purse(x.id)
 	x.scope = newScope(x.h, x.h.scope, set)
 	x.models = newScope(x.h, x.scope, u.attach)
 	x.calls, x.told, x.pins = map[string]bool{}, map[string]bool{}, map[connection.Name]*gates.Catalog{}
@@ -82,6 +89,7 @@ func (x *execution) settle(ctx context.Context) error {
 func (x *execution) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit+time.Second)
 	defer cancel()
+	x.endApprovals(ctx)
 	for _, s := range []*scope{x.models, x.scope} {
 		if err := s.stop(ctx); err != nil {
 			x.emit(event.Event{Type: event.Warning, Text: "connection of the turn was not released cleanly", Err: err})
@@ -89,6 +97,17 @@ func (x *execution) release(ctx context.Context) {
 		for _, name := range s.names() {
 			x.emit(event.Event{Type: event.ConnectionClosed, Connection: string(name)})
 		}
+	}
+}
+
+// endApprovals forgets what was allowed until the end of the execution.
+func (x *execution) endApprovals(ctx context.Context) {
+	if !x.approvals.Load() {
+		return
+	}
+	err := x.h.store.Update(ctx, func(tx store.Tx) error { return x.h.approvals.End(tx, x.id) })
+	if err != nil {
+		x.emit(event.Event{Type: event.Warning, Text: "permissions of the execution could not be ended", Err: err})
 	}
 }
 
@@ -247,6 +266,7 @@ func (h *AgentHarness) checkRun(s steps.Step, input any, o *RunOptions) (json.Ra
 	if err != nil {
 		return nil, nil, fault.New(fault.StepInvalid, "input cannot be written as JSON: %w", err)
 	}
+	raw = secrets.Strip(raw)
 	if o.Execution == "" {
 		o.Execution = ExecutionID(newID("exe-"))
 	}

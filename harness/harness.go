@@ -60,8 +60,10 @@ import (
 	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/model"
 	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/refs"
 	"github.com/bridle-dev/bridle/secrets"
 	"github.com/bridle-dev/bridle/steps"
+	"github.com/bridle-dev/bridle/store"
 )
 
 // Names of other packages that applications meet through the harness.
@@ -97,6 +99,29 @@ type Config struct {
 	Profiles []*Profile
 	// Hooks judge every call before it is sent, in order.
 	Hooks []gates.Hook
+	// Store keeps the keys of references, approvals, pins and blobs. The harness
+	// does not close it. Default: memory, so that references and approvals end
+	// with the process.
+	Store store.Store
+	// Blobs keep large and sensitive data. Default: in Store.
+	Blobs refs.Blobs
+	// Secrets finds the values of secrets. Nil: there are none.
+	Secrets secrets.Resolver
+	// Approver is asked for every approval, and about what servers ask their
+	// user. It may leave the decision to whoever uses Approvals, as
+	// gates.Elsewhere does always. Nil: what needs an approval is denied at once,
+	// and servers are declined.
+	Approver gates.Approver
+	// ApprovalTimeout is how long an approval may take before it is denied. 0 is
+	// 5 minutes.
+	ApprovalTimeout time.Duration
+	// Budget bounds each execution, with all that it starts. The zero Budget has
+	// no bounds.
+	Budget gates.Budget
+	// Audit takes a record of every call.
+	Audit gates.Audit
+	// Meter is told what every call and every round of a model took.
+	Meter gates.Meter
 	// Logger takes remarks and the output of child processes. Default silent.
 	Logger *slog.Logger
 	// Tracer follows work as spans. Nil costs nothing.
@@ -112,6 +137,13 @@ type AgentHarness struct {
 	log       *slog.Logger
 	scrubber  *secrets.Scrubber
 	chain     *gates.Chain
+	store     store.Store
+	ownStore  bool // made by New, closed by Close
+	approvals *gates.Approvals
+	aliases   *refs.Aliases
+	blobs     refs.Blobs
+	pins      *gates.Pins
+	pager     *pager
 	hub       *hub
 	graph     steps.Step
 	graphUses *uses
@@ -130,8 +162,9 @@ type AgentHarness struct {
 	messages map[MessageID]*message
 	recent   []*message // oldest first
 	running  map[ExecutionID]*execution
-	closing  chan struct{} // made by the first Close, closed when it is done
-	failed   error         // what closing came to; valid once closing is closed
+	cutIn    map[ThreadID]bool // threads in which results were cut
+	closing  chan struct{}     // made by the first Close, closed when it is done
+	failed   error             // what closing came to; valid once closing is closed
 }
 
 // phase is where a harness is in its life.
@@ -149,15 +182,18 @@ const (
 func New(config Config) (*AgentHarness, error) {
 	config = clone(config)
 	h := &AgentHarness{config: config, schemas: map[*steps.FuncTool]*gates.Schema{}, log: config.Logger, scrubber: secrets.NewScrubber(), graph: config.Graph,
-		hub: newHub(keptEvents), threads: map[ThreadID]*thread{}, messages: map[MessageID]*message{}, running: map[ExecutionID]*execution{}}
+		hub: newHub(keptEvents), threads: map[ThreadID]*thread{}, messages: map[MessageID]*message{}, running: map[ExecutionID]*execution{},
+		cutIn: map[ThreadID]bool{}, pager: newPager()}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
 	if h.graph == nil && config.Model != nil {
 		h.graph = steps.Loop{ID: "agent", Body: steps.CallModel{ID: "turn"}, Until: steps.NoToolCalls()}
 	}
-	h.chain = gates.New(&gates.Options{Hooks: config.Hooks, Scrubber: h.scrubber, Logger: h.log})
 	if err := h.check(); err != nil {
+		return nil, err
+	}
+	if err := h.equip(); err != nil {
 		return nil, err
 	}
 	h.scope = newScope(h, nil, config.Connections)
@@ -289,6 +325,9 @@ func (h *AgentHarness) shut(ctx context.Context, done chan struct{}) {
 	released := h.scope.stop(ctx)
 	if err != nil {
 		err = h.idle(ctx)
+	}
+	if h.ownStore {
+		released = errors.Join(released, h.store.Close())
 	}
 	h.failed = errors.Join(err, released)
 	for _, name := range h.scope.names() {

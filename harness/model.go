@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/gates"
@@ -124,6 +125,7 @@ func (d *dialogue) next(ctx context.Context) (*model.Reply, error) {
 		limit = defaultRounds
 	}
 	d.inject()
+	d.offerPages()
 	d.req.Items = d.r.log.view()
 	last := d.round > limit
 	if last {
@@ -200,11 +202,25 @@ func (d *dialogue) run(ctx context.Context, c model.Item) model.Item {
 	path := d.path + steps.Path("/round#"+strconv.Itoa(d.round)+"/"+c.CallID)
 	call := gates.Call{Args: args, Source: gates.SourceModel, Step: string(path), CallID: c.CallID,
 		Key: toolKey(d.r.x.id, c.CallID)}
-	if t.fn != nil {
-		return result(c, d.r.tool(ctx, path, t.fn, call), 0)
+	switch {
+	case t.page:
+		return d.page(ctx, c, call)
+	case t.fn != nil:
+		return d.result(ctx, c, &call, d.r.tool(ctx, path, t.fn, call), 0)
 	}
 	call.Connection, call.Op = t.op.connection, t.op.op
-	return result(c, d.r.x.call(ctx, t.sup, call), t.sup.entry.ResultCap)
+	out := d.r.x.call(ctx, &wanted{sup: t.sup, call: call, grants: d.offers})
+	return d.result(ctx, c, &call, out, t.sup.entry.ResultCap)
+}
+
+// offers reports whether the model may use an operation of a connection.
+func (d *dialogue) offers(name connection.Name, op string) bool {
+	for _, t := range d.tools {
+		if t.op == (operation{name, op}) {
+			return true
+		}
+	}
+	return false
 }
 
 func (d *dialogue) noTool(name string) string {

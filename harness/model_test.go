@@ -610,7 +610,7 @@ func TestWhatAModelSeesOfAResult(t *testing.T) {
 		{"sound", inmemory.Result{Content: []provider.Content{{Type: provider.ContentAudio, Data: []byte("wav"), MIMEType: "audio/wav"}}}, 0,
 			[]model.Part{{Type: model.PartText, Text: "[audio audio/wav, 3 bytes, not shown]"}}},
 		{"cut on a character", inmemory.Result{Content: []provider.Content{text(long)}}, 11,
-			[]model.Part{{Type: model.PartText, Text: strings.Repeat("é", 5) + "\n[cut: 10 of 80 bytes shown]"}}},
+			[]model.Part{{Type: model.PartText, Text: strings.Repeat("é", 5) + "\n[cut: 10 of 80 bytes shown]\n[the whole is blob-1: read_blob reads it]"}}},
 		{"as long as allowed", inmemory.Result{Content: []provider.Content{text(long)}}, 80, []model.Part{{Type: model.PartText, Text: long}}},
 		{"no cap", inmemory.Result{Content: []provider.Content{text(strings.Repeat("a", 1<<17))}}, -1,
 			[]model.Part{{Type: model.PartText, Text: strings.Repeat("a", 1<<17)}}},

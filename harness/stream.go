@@ -7,6 +7,7 @@ import (
 
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/model"
 )
 
@@ -81,6 +82,10 @@ func retryModel(err error, attempt int) (time.Duration, bool) {
 // stream asks the model once and publishes what it says.
 func (d *dialogue) stream(ctx context.Context) (reply *model.Reply, err error) {
 	x := d.r.x
+	reserved, err := d.pay()
+	if err != nil {
+		return nil, err
+	}
 	ctx, end := x.h.span(ctx, event.Span{Kind: event.SpanModel, Name: string(d.s.ID), Thread: x.thread,
 		Execution: x.id, Step: string(d.path), Round: d.round})
 	began := x.h.clock()
@@ -89,10 +94,14 @@ func (d *dialogue) stream(ctx context.Context) (reply *model.Reply, err error) {
 	defer func() {
 		end(err)
 		ev.Type, ev.Duration, ev.Err = event.ModelCompleted, x.h.since(began), err
+		var used model.Usage
 		if reply != nil {
-			x.spend(reply.Usage)
-			ev.Usage = &reply.Usage
+			used = reply.Usage
+			x.spend(used)
+			ev.Usage = &used
 		}
+		reserved.Settle(gates.Amount{Tokens: tokens(used)})
+		d.meter(ctx, used, ev.Duration, ev.Err)
 		x.emit(ev)
 	}()
 	return d.watch(ctx, ev)

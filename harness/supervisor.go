@@ -171,6 +171,9 @@ func (s *supervisor) options() *provider.ConnectOptions {
 		Profiles: s.h.config.Profiles,
 		Logger:   s.h.log.With("connection", string(s.name)),
 	}
+	if s.h.config.Approver != nil {
+		o.Ask = s.question
+	}
 	return o.Normal()
 }
 
@@ -230,6 +233,7 @@ func (s *supervisor) watch(ctx context.Context, links []*link) (err error) {
 		// What changed between connecting and watching is not announced.
 		l.refresh()
 		l.know(l.conn.Identity())
+		s.hold(ctx, l)
 	}
 	s.ready(links)
 	look, cancel := context.WithCancel(ctx)

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/bridle-dev/bridle/internal/glob"
 	"github.com/bridle-dev/bridle/model"
 	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/secrets"
 	"github.com/bridle-dev/bridle/steps"
 )
 
@@ -91,6 +93,7 @@ func nameTools(ops []operation, taken map[string]bool) map[operation]string {
 type tool struct {
 	spec model.Tool
 	fn   *steps.FuncTool
+	page bool // reads what was cut off results
 	sup  *supervisor
 	op   operation
 }
@@ -107,12 +110,12 @@ func operationsOf(name connection.Name, list []provider.Operation) []operation {
 func (x *execution) toolsOf(o offered, names map[operation]string, patterns []string) []tool {
 	var tools []tool
 	for _, def := range x.pin(o.link).Operations() {
-		if len(patterns) > 0 && !glob.Any(patterns, def.Name) {
+		if len(patterns) > 0 && !glob.Any(patterns, def.Name) || x.quarantined(o, def) {
 			continue
 		}
 		op := operation{o.link.name, def.Name}
 		tools = append(tools, tool{sup: o.sup, op: op, spec: model.Tool{Name: names[op],
-			Description: x.h.scrubber.String(describe(def)), Args: objectSchema(def.Args)}})
+			Description: x.h.scrubber.String(describe(def) + secretFields(o.sup.entry.ModelSecrets, def.Name)), Args: objectSchema(def.Args)}})
 	}
 	return tools
 }
@@ -122,6 +125,23 @@ func describe(o provider.Operation) string {
 		return o.Description
 	}
 	return o.Title
+}
+
+// quarantined reports whether an operation is not what was pinned: what it says
+// of itself now is not for models to read.
+func (x *execution) quarantined(o offered, def provider.Operation) bool {
+	return o.sup.entry.Pin && errors.Is(x.h.pins.Check(x.h.life, o.link.name, gates.KindOperation, def, false), fault.OpChanged)
+}
+
+// secretFields tells a model which secrets it may use without seeing them.
+func secretFields(granted map[secrets.Ref]string, op string) string {
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(granted)) {
+		if field, ok := strings.CutPrefix(granted[name], op+"."); ok && !strings.Contains(field, ".") {
+			fmt.Fprintf(&text, "\nThe field %s also takes {\"$secret\": %q}, which is filled in for you.", field, string(name))
+		}
+	}
+	return text.String()
 }
 
 // objectSchema is what model services take for a tool whose server sent none.

@@ -18,7 +18,7 @@ import (
 // meanwhile is a gap if the source keeps cursors; one that does not is listened
 // to from then on, and only the warning tells of the hole.
 func (r *runtime) Wait(ctx context.Context, path steps.Path, s *steps.Wait, around func(context.Context) (json.RawMessage, error)) (out json.RawMessage, err error) {
-	args, err := arguments(s.Args)
+	args, marked, err := arguments(s.Args)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +27,7 @@ func (r *runtime) Wait(ctx context.Context, path steps.Path, s *steps.Wait, arou
 		return nil, err
 	}
 	l := &listening{x: r.x, sup: sup, filter: s.Filter,
-		call: gates.Call{Connection: s.Target(), Op: s.Event, Args: args, Source: gates.SourceStep,
+		call: gates.Call{Connection: s.Target(), Op: s.Event, Args: args, Secrets: marked, Source: gates.SourceStep,
 			Step: string(path), Key: stepKey(r.x.id, string(path)), Execution: r.x.id, Thread: r.x.thread}}
 	ctx, end := r.x.h.span(ctx, event.Span{Kind: event.SpanWait, Name: s.Event, Thread: r.x.thread,
 		Execution: r.x.id, Step: string(path), Connection: string(s.Target()), Op: s.Event})
@@ -132,10 +132,7 @@ func (l *listening) listen(ctx context.Context) (provider.Subscription, error) {
 	if !ok {
 		return nil, fault.New(fault.OpUnknown, "connection has no events").At(string(l.call.Connection), l.call.Op)
 	}
-	catalog, identity := link.current()
-	c := l.call
-	c.Identity = identity
-	sub, out := l.x.h.chain.Listen(ctx, &gates.Request{Call: c, Catalog: catalog, Policy: l.sup.entry.Policy},
+	sub, out := l.x.h.chain.Listen(ctx, l.request(),
 		func(ctx context.Context, req *provider.ListenRequest) (provider.Subscription, error) {
 			req.After = l.cursor
 			return listener.Listen(ctx, req)
@@ -147,6 +144,25 @@ func (l *listening) listen(ctx context.Context) (provider.Subscription, error) {
 		l.cursor = sub.Cursor()
 	}
 	return sub, nil
+}
+
+// request is the listening as the gates see it.
+func (l *listening) request() *gates.Request {
+	target := l.sup.target(l.link)
+	target.Name = l.call.Connection
+	target.Send = nil
+	return &gates.Request{Call: l.call, Target: *target, Purse: l.x.purse, Asked: l.x.asked(l.event(event.WaitStarted)),
+		Live: func(ctx context.Context) (*gates.Target, error) {
+			link, err := l.sup.await(ctx, l.call.Connection)
+			if err != nil {
+				return nil, err
+			}
+			if link != l.link {
+				return nil, fault.New(fault.Unavailable, "connection was made anew while an approval was waited for").
+					At(string(l.call.Connection), l.call.Op)
+			}
+			return target, nil
+		}}
 }
 
 // match pulls events until one fits, and closes the subscription. Each pull
@@ -184,7 +200,7 @@ func (l *listening) match(ctx context.Context, sub provider.Subscription) (provi
 			l.x.emit(gap)
 			continue
 		}
-		if ev, err = l.x.h.chain.Event(ev); err != nil {
+		if ev, err = l.x.h.chain.Event(ctx, l.request(), ev); err != nil {
 			return provider.Event{}, placedCall(err, l.call)
 		}
 		if l.filter == nil || l.filter(ev) {

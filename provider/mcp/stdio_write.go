@@ -75,13 +75,8 @@ func (c *lineConn) send(ctx context.Context, o *outgoing) error {
 	}
 }
 
-// queue hands a line to the writer. While there is room ctx does not matter.
+// queue hands a line to the writer.
 func (c *lineConn) queue(ctx context.Context, o *outgoing) error {
-	select {
-	case c.out <- o:
-		return nil
-	default:
-	}
 	select {
 	case c.out <- o:
 		return nil

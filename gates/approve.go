@@ -1,0 +1,145 @@
+package gates
+
+import (
+	"context"
+	"errors"
+
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/store"
+)
+
+// askApproval is the gate where somebody is asked, if the policy wants that. After
+// a yes the earlier gates are asked again about what is there by now: the wait
+// may have been long.
+func askApproval(ctx context.Context, f *flight) error {
+	if f.ask == "" {
+		return nil
+	}
+	asked := f.approval()
+	granted, ok, err := f.chain.approvals.Grant(ctx, asked)
+	if err != nil {
+		return fault.From(err, fault.StoreFailed)
+	}
+	if !ok {
+		if granted, err = f.askPerson(ctx, asked); err != nil {
+			return err
+		}
+		if err := f.recheck(ctx, granted); err != nil {
+			return err
+		}
+	}
+	if err := f.chain.pins.Pin(ctx, f.call.Connection, f.kind, f.entry.def); err != nil {
+		return fault.From(err, fault.StoreFailed)
+	}
+	f.call.Approval, f.granted = granted.ID, granted
+	f.trail.approved(string(granted.ID), granted.Decision.By)
+	return nil
+}
+
+// approval is what somebody is asked to approve.
+func (f *flight) approval() Approval {
+	c, scrub := f.call, f.chain.scrub
+	c.Operation.Title, c.Operation.Description = scrub.String(c.Operation.Title), scrub.String(c.Operation.Description)
+	return Approval{Call: c, Lease: f.call.Lease, RefIDs: f.refIDs(), Definition: f.entry.digest(), Reason: f.ask}
+}
+
+func (f *flight) refIDs() []string {
+	var ids []string
+	for i := range f.specials {
+		if s := &f.specials[i]; s.secret == "" {
+			ids = append(ids, s.ref.Kind()+":"+s.ref.ID())
+		}
+	}
+	return ids
+}
+
+func (f *flight) askPerson(ctx context.Context, a Approval) (*Approval, error) {
+	got, err := Ask(ctx, f.chain.approvals, f.chain.watched(f.asked), a, f.chain.approvalTimeout)
+	switch {
+	case ctx.Err() != nil:
+		return nil, cancelled(ctx)
+	case err != nil:
+		return nil, fault.New(fault.SteeringDenied, "could not be approved: %w", err)
+	}
+	if f.asked != nil {
+		f.asked(got)
+	}
+	switch got.Decision.Verdict {
+	case Allow:
+		return got, nil
+	case Guide:
+		return nil, fault.New(fault.SteeringDenied, "the approver asks for something else").WithHint("%s", got.Decision.Reason)
+	}
+	why := got.Decision.Reason
+	if why == "" {
+		why = "no reason given"
+	}
+	return nil, fault.New(fault.SteeringDenied, "approval denied: %s", why)
+}
+
+// recheck asks the earlier gates, hooks left out, about the target as it is
+// now. What was approved must still be what would be sent.
+func (f *flight) recheck(ctx context.Context, asked *Approval) error {
+	if f.live != nil {
+		t, err := f.live(ctx)
+		if f.rerouted && err == nil {
+			t, err = f.route(ctx, f.call.Connection)
+		}
+		if err != nil {
+			return fault.From(err, fault.Unavailable)
+		}
+		f.meet(t)
+	}
+	for _, g := range f.passed {
+		if g.name == gateHooks {
+			continue
+		}
+		if err := f.pass(ctx, g); err != nil {
+			return err
+		}
+	}
+	if now := f.approval(); now.digest() != asked.Digest {
+		return fault.New(fault.SteeringDenied, "what was approved has changed since").
+			WithHint("Ask again: the operation, the thing behind the connection, or the lease is another one by now.")
+	}
+	return nil
+}
+
+// spend uses the approval up, so that it is good for no second call.
+func (f *flight) spend(ctx context.Context) error {
+	if f.granted == nil {
+		return nil
+	}
+	book := f.chain.approvals
+	err := book.store.Update(ctx, func(tx store.Tx) error { return book.Consume(tx, f.granted.ID, f.approval()) })
+	switch {
+	case ctx.Err() != nil:
+		return cancelled(ctx)
+	case err != nil:
+		return fault.New(fault.SteeringDenied, "the approval does not hold: %w", err)
+	}
+	return nil
+}
+
+// watched is the approver, with somebody told before it is asked.
+func (c *Chain) watched(told func(*Approval)) Approver {
+	if told == nil || c.approver == nil {
+		return c.approver
+	}
+	return ApproverFunc(func(ctx context.Context, a *Approval) (Decision, error) {
+		told(a)
+		return c.approver.Approve(ctx, a)
+	})
+}
+
+// mayAsk reports whether the peer wants an approval that can be asked for.
+func (f *flight) mayAsk(err error) bool {
+	return f.granted == nil && f.chain.approvals != nil && errors.Is(err, fault.Guarded)
+}
+
+// askForPeer asks for an approval of what the peer itself guards.
+func (f *flight) askForPeer(ctx context.Context, err error) error {
+	f.out.Sent = false
+	f.ask = "the server guards it: " + f.chain.scrub.String(err.Error())
+	return f.pass(ctx, gate{gateApproval, askApproval})
+}

@@ -1,0 +1,118 @@
+package gates
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"sync"
+
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/internal/schema"
+	"github.com/bridle-dev/bridle/refs"
+)
+
+// sealMarks seals what the result's schema marks as references, and puts what
+// it marks as blobs away. A result that cannot be sealed is not handed on.
+func sealMarks(ctx context.Context, f *flight) {
+	if f.out.Value == nil || f.entry == nil {
+		return
+	}
+	value, err := f.seal(ctx, f.out.Value, f.entry.resultMarks())
+	if err != nil {
+		f.drop()
+		f.out.Err = f.place(fault.From(err, fault.ResultInvalid))
+		return
+	}
+	f.out.Sealed = len(value) != len(f.out.Value) || !bytes.Equal(value, f.out.Value)
+	f.out.Value = value
+}
+
+// seal returns value with references sealed and blobs put away, as marks say.
+func (f *flight) seal(ctx context.Context, value json.RawMessage, marks *refs.Marks) (json.RawMessage, error) {
+	if marks == nil || f.chain.keys == nil || len(value) == 0 {
+		return value, nil
+	}
+	tree, issue := schema.Parse(value, maxResultDepth)
+	if issue != nil {
+		return nil, &fault.Error{Code: fault.ResultInvalid, Issues: []fault.Issue{*issue}}
+	}
+	changed := false
+	sealed, err := marks.Walk(tree, func(_ string, mark refs.Mark, v any) (any, error) {
+		if mark.Kind == refs.BlobKind {
+			return f.putAway(ctx, mark, v, &changed)
+		}
+		ref, err := mark.Ref(v)
+		if err != nil {
+			return nil, err
+		}
+		changed = true
+		ref, err = f.chain.keys.Seal(ref, f.scope(), mark.Volatile)
+		return ref.Tree(), err
+	})
+	if err != nil || !changed {
+		return value, err
+	}
+	return schema.Encode(sealed), nil
+}
+
+// putAway keeps a blob, which comes as base64, and returns its handle.
+func (f *flight) putAway(ctx context.Context, mark refs.Mark, v any, changed *bool) (any, error) {
+	if f.chain.blobs == nil {
+		return nil, nil
+	}
+	text, _ := v.(string)
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || text == "" {
+		return nil, fault.New(fault.ResultInvalid, "a blob is not in base64")
+	}
+	*changed = true
+	mime := "application/octet-stream"
+	if len(mark.MIMETypes) == 1 {
+		mime = mark.MIMETypes[0]
+	}
+	ref, err := f.chain.keep(ctx, &f.call, mime, data, mark.Sensitive || f.chain.scrub.Bytes(data))
+	return ref.Tree(), err
+}
+
+// Keep puts data away as a blob that belongs to the execution of the call, and
+// returns its handle, sealed for the call's thread. Codes: blob_unavailable,
+// store_failed.
+func (c *Chain) Keep(ctx context.Context, call *Call, mimeType string, data []byte) (refs.Ref, error) {
+	if c.blobs == nil || c.keys == nil {
+		return refs.Ref{}, fault.New(fault.BlobUnavailable, "blobs are not kept here")
+	}
+	return c.keep(ctx, call, mimeType, data, c.scrub.Bytes(data))
+}
+
+func (c *Chain) keep(ctx context.Context, call *Call, mimeType string, data []byte, sensitive bool) (refs.Ref, error) {
+	info, err := c.blobs.Put(ctx, refs.BlobInfo{MIMEType: mimeType, Sensitive: sensitive,
+		Owner: string(call.Execution), Thread: string(call.Thread)}, bytes.NewReader(data))
+	if err != nil {
+		return refs.Ref{}, fault.From(err, fault.BlobUnavailable)
+	}
+	from := string(call.Connection)
+	if from == "" {
+		from = "-" // of a Go tool
+	}
+	return c.keys.Seal(info.Ref(), refs.Scope{Connection: from, Thread: string(call.Thread)}, false)
+}
+
+// argMarks and resultMarks are what the schemas mark.
+func (e *entry) argMarks() *refs.Marks    { return e.argsRead.read(e.def.Args) }
+func (e *entry) resultMarks() *refs.Marks { return e.resultRead.read(e.def.Result) }
+
+// marksOnce reads the marks of a schema when they are first needed.
+type marksOnce struct {
+	once  sync.Once
+	marks *refs.Marks
+}
+
+func (m *marksOnce) read(document json.RawMessage) *refs.Marks {
+	m.once.Do(func() {
+		// A schema whose marks cannot be read cannot be compiled either: its
+		// checks refuse everything.
+		m.marks, _ = refs.ParseMarks(document)
+	})
+	return m.marks
+}

@@ -1,0 +1,249 @@
+package gates
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/internal/schema"
+	"github.com/bridle-dev/bridle/refs"
+	"github.com/bridle-dev/bridle/secrets"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// special is a place in the arguments that stands for something else: a
+// reference, a blob or a secret.
+type special struct {
+	path   string // JSON Pointer
+	ref    refs.Ref
+	secret secrets.Ref // "" for a reference
+}
+
+func (s *special) blob() bool { return s.secret == "" && s.ref.Kind() == refs.BlobKind }
+
+// hasSpecials reports whether canonical arguments may hold any: all of them are
+// objects with a single name that begins with a dollar sign.
+func hasSpecials(canonical json.RawMessage) bool {
+	return strings.Contains(string(canonical), `{"$`)
+}
+
+// findSpecials looks for references and secrets in the arguments, takes the
+// aliases that models write for what they stand for, and returns the tree as
+// the schema is to see it: a reference as its id, a secret as any string.
+func (f *flight) findSpecials(ctx context.Context) (any, []fault.Issue) {
+	f.specials = f.specials[:0]
+	if f.call.Source == SourceModel && f.chain.aliases != nil {
+		if err := f.takeAliases(ctx); err != nil {
+			return nil, []fault.Issue{*err}
+		}
+	}
+	if !hasSpecials(f.call.Args) {
+		return f.tree, nil
+	}
+	var issues []fault.Issue
+	seen, _, _ := refs.Find(f.tree, func(path string, r refs.Ref, malformed error) (any, error) {
+		if malformed != nil {
+			issues = append(issues, fault.Issue{Path: path, Code: fault.RefForged, Message: "is no sound reference"})
+			return nil, nil
+		}
+		f.specials = append(f.specials, special{path: path, ref: r})
+		return r.ID(), nil
+	})
+	w := rewriter{visit: func(path []string, v map[string]any) (any, bool) {
+		name, ok := v["$secret"].(string)
+		if !ok || len(v) != 1 {
+			return nil, false
+		}
+		isSecret, issue := f.secretAt(path, name)
+		if issue != nil {
+			issues = append(issues, *issue)
+		}
+		return "", isSecret
+	}}
+	seen = w.rewrite(seen)
+	slices.SortFunc(f.specials, func(a, b special) int { return strings.Compare(a.path, b.path) })
+	return seen, issues
+}
+
+// secretAt notes a secret if its author, or the host for models, put it there.
+// Anything else of that shape is data, which no model may write.
+func (f *flight) secretAt(path []string, name string) (bool, *fault.Issue) {
+	at := pointer(path)
+	switch {
+	case f.authored(at, name), f.modelMay(path, name):
+		f.specials = append(f.specials, special{path: at, secret: secrets.Ref(name)})
+		return true, nil
+	case f.call.Source == SourceModel:
+		return false, &fault.Issue{Path: at, Code: fault.SecretUnavailable, Message: "names a secret, which a model may not do here"}
+	}
+	return false, nil
+}
+
+// authored reports whether the author of the call put the secret there.
+func (f *flight) authored(path, name string) bool {
+	return slices.Contains(f.call.Secrets, secrets.Placeholder{Path: path, Ref: secrets.Ref(name)})
+}
+
+// modelMay reports whether the host lets models put the secret there.
+func (f *flight) modelMay(path []string, name string) bool {
+	return f.call.Source == SourceModel && len(path) == 1 &&
+		f.target.ModelSecrets[secrets.Ref(name)] == f.call.Op+"."+path[0]
+}
+
+// takeAliases puts references in the place of the short names that models know
+// them by: {"$ref": alias} anywhere, and the alias alone in a field that takes
+// references.
+func (f *flight) takeAliases(ctx context.Context) *fault.Issue {
+	var problem *fault.Issue
+	changed := false
+	resolve := func(alias string) (any, bool) {
+		ref, ok, err := f.chain.aliases.Resolve(ctx, string(f.call.Thread), alias)
+		if err != nil {
+			problem = &fault.Issue{Code: fault.StoreFailed, Message: "cannot be looked up: " + err.Error()}
+		}
+		if !ok || err != nil {
+			return nil, false
+		}
+		changed = true
+		return ref.Tree(), true
+	}
+	if hasSpecials(f.call.Args) {
+		w := rewriter{visit: func(_ []string, v map[string]any) (any, bool) {
+			if alias, ok := v["$ref"].(string); ok && len(v) == 1 {
+				return resolve(alias)
+			}
+			return nil, false
+		}}
+		f.tree = w.rewrite(f.tree)
+	}
+	if marks := f.entry.argMarks(); marks != nil {
+		f.tree, _ = marks.Walk(f.tree, func(_ string, _ refs.Mark, v any) (any, error) {
+			alias, ok := v.(string)
+			if !ok {
+				return nil, nil
+			}
+			ref, _ := resolve(alias)
+			return ref, nil
+		})
+	}
+	if changed {
+		f.call.Args = schema.Encode(f.tree)
+	}
+	return problem
+}
+
+// checkMarks holds references to the fields that are made for them.
+func (f *flight) checkMarks() []fault.Issue {
+	marks := f.entry.argMarks()
+	if marks == nil {
+		return nil
+	}
+	var issues []fault.Issue
+	for i := range f.specials {
+		s := &f.specials[i]
+		mark, ok := marks.At(s.path)
+		if s.secret == "" && ok && mark.Kind != s.ref.Kind() {
+			issues = append(issues, fault.Issue{Path: s.path, Message: "takes a reference of kind " + mark.Kind})
+		}
+	}
+	return issues
+}
+
+// unspecial drops findings about places whose real value only shows when it is
+// filled in: those of secrets and blobs, and of what holds them, since a choice
+// of alternatives is judged as a whole. Everything is checked again then.
+func (f *flight) unspecial(issues []fault.Issue) []fault.Issue {
+	return slices.DeleteFunc(issues, func(i fault.Issue) bool {
+		for _, s := range f.specials {
+			if (s.secret != "" || s.blob()) && (s.path == i.Path || strings.HasPrefix(s.path, i.Path+"/")) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// rewriter replaces objects within a tree. The tree stays as it is: what holds
+// a replaced object is copied.
+type rewriter struct {
+	visit func(path []string, v map[string]any) (with any, replaced bool)
+	path  []string
+}
+
+func (w *rewriter) rewrite(tree any) any {
+	out, _ := w.node(tree)
+	return out
+}
+
+func (w *rewriter) node(v any) (any, bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		if with, ok := w.visit(w.path, v); ok {
+			return with, true
+		}
+		return w.object(v)
+	case []any:
+		return w.array(v)
+	}
+	return v, false
+}
+
+func (w *rewriter) object(v map[string]any) (any, bool) {
+	var out map[string]any
+	for name, member := range v {
+		if with, changed := w.below(name, member); changed {
+			if out == nil {
+				out = maps.Clone(v)
+			}
+			out[name] = with
+		}
+	}
+	if out == nil {
+		return v, false
+	}
+	return out, true
+}
+
+func (w *rewriter) array(v []any) (any, bool) {
+	var out []any
+	for i, member := range v {
+		if _, leaf := member.(string); leaf {
+			continue
+		}
+		if with, changed := w.below(strconv.Itoa(i), member); changed {
+			if out == nil {
+				out = slices.Clone(v)
+			}
+			out[i] = with
+		}
+	}
+	if out == nil {
+		return v, false
+	}
+	return out, true
+}
+
+func (w *rewriter) below(token string, v any) (any, bool) {
+	switch v.(type) {
+	case map[string]any, []any:
+	default:
+		return v, false
+	}
+	w.path = append(w.path, token)
+	out, changed := w.node(v)
+	w.path = w.path[:len(w.path)-1]
+	return out, changed
+}
+
+// pointer writes a path as a JSON Pointer (RFC 6901).
+func pointer(path []string) string {
+	var p jsontext.Pointer
+	for _, token := range path {
+		p = p.AppendToken(token)
+	}
+	return string(p)
+}
