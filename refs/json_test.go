@@ -145,6 +145,12 @@ func TestWhatIsNoRefIsNotRead(t *testing.T) {
 	}
 }
 
+func TestWhiteSpaceCountsWhenARefIsReadAlone(t *testing.T) {
+	var r refs.Ref
+	text := `{"$ref":{"id":"e1","kind":"element"` + strings.Repeat(" ", 1<<20) + `}}`
+	wantRefused(t, "mostly white space", r.UnmarshalJSON([]byte(text)), fault.RefForged)
+}
+
 // spellings are the texts of a tag that decode to the same bytes when the bits
 // that the last character has to spare are ignored.
 func spellings(tag string) []string {

@@ -110,6 +110,38 @@ func TestReloadForgetsWhatAnotherProcessRetired(t *testing.T) {
 	wantRefused(t, "retired elsewhere", here.Open(sealed, home()), fault.RefForged)
 }
 
+// slow does something after a View has read, before it returns.
+type slow struct {
+	store.Store
+	then func()
+}
+
+func (s *slow) View(ctx context.Context, f func(store.Tx) error) error {
+	err := s.Store.View(ctx, f)
+	if then := s.then; then != nil {
+		s.then = nil
+		then()
+	}
+	return err
+}
+
+func TestASlowReaderBringsNoRetiredKeyBack(t *testing.T) {
+	s := &slow{Store: store.Memory()}
+	defer s.Close()
+	keys := openKeys(t, s)
+	sealed := seal(t, keys, refs.New("element", "e1"), home(), true)
+	s.then = func() {
+		old := keys.Current()
+		if err := errors.Join(keys.Rotate(t.Context()), keys.Retire(t.Context(), old)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := keys.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, "retired while another read", keys.Open(sealed, home()), fault.RefForged)
+}
+
 func TestRotationWhileSealing(t *testing.T) {
 	s := store.Memory()
 	defer s.Close()

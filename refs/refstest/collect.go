@@ -53,6 +53,19 @@ func collectCases() []testCase {
 				k.Error("reading on gave other content")
 			}
 		}},
+		{"CollectInTheMiddleOfPut", &refs.BlobOptions{MaxOwner: 2 << 20}, func(k *kit) {
+			first, second := pattern(700<<10), pattern(800<<10)
+			content := io.MultiReader(bytes.NewReader(first), calling{func() { k.collect("o", 0) }}, bytes.NewReader(second))
+			kept, err := k.blobs.Put(k.ctx, of("o"), content)
+			if err != nil {
+				k.wantCode("Put", err, fault.BlobUnavailable)
+				k.collect("o", 0)
+			} else {
+				k.wantContent(kept, append(first, second...))
+				k.collect("o", 1)
+			}
+			k.put(of("o"), pattern(2<<20))
+		}},
 		{"CollectWhileOthersPut", nil, func(k *kit) {
 			var work sync.WaitGroup
 			for range 4 {
