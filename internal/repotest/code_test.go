@@ -218,20 +218,6 @@ func checkSkip(f *goFile) []finding {
 	return found
 }
 
-func checkTags(f *goFile) []finding {
-	if !f.imports("crypto/hmac") {
-		return nil
-	}
-	leaky := func(c *ast.CallExpr) bool {
-		return selects(c.Fun, "bytes", "Equal", "Compare") || selects(c.Fun, "slices", "Equal") || selects(c.Fun, "reflect", "DeepEqual")
-	}
-	var found []finding
-	for _, c := range calls(f, leaky) {
-		found = append(found, finding{f.at(c), "a comparison that stops at the first difference tells a forger how far he got. Use hmac.Equal"})
-	}
-	return found
-}
-
 func checkLength(f *goFile) []finding {
 	lines := f.fset.File(f.ast.FileStart).LineCount()
 	if lines <= maxLines {
@@ -277,9 +263,6 @@ func TestCodeRulesFindBadCode(t *testing.T) {
 		{"skip", "skip", tested, "import \"testing\"\nfunc f() { t.Skip() }", true},
 		{"skip now", "skip", tested, "import \"testing\"\nfunc f() { t.SkipNow() }", true},
 		{"skip with a message", "skip", tested, "import \"testing\"\nfunc f() { t.Skip(`needs Node`) }", false},
-		{"tag by bytes", "hmac", shipped, "import \"crypto/hmac\"\nfunc f() { bytes.Equal(a, b) }", true},
-		{"tag by hmac", "hmac", shipped, "import \"crypto/hmac\"\nfunc f() { hmac.Equal(a, b) }", false},
-		{"bytes without tags", "hmac", shipped, "func f() { bytes.Equal(a, b) }", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -6,6 +6,6 @@
 //
 // A finding names the place, the rule's reason and what to do. Where a rule
 // and good code disagree, most rules give way to a comment on the line or the
-// line above: //allow:<rule> <reason>. The rules that do are sleep, errtext and
-// var.
+// line above: //allow:<rule> <reason>. The rules that do are sleep, errtext,
+// var and hmac.
 package repotest

@@ -2,14 +2,19 @@ package mcp_test
 
 import (
 	"compress/gzip"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/provider"
 )
 
 const doneResult = `{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}`
@@ -69,6 +74,12 @@ func lineFaults() []faultRow {
 				return nil
 			}
 			return []string{`{"jsonrpc":"2.0","id":"mine","result":{}}`}[:p.calls-1]
+		}},
+		{id: "stuck", what: "a process that does not read while a call is cancelled", check: hearsLater, lines: func(p *faultPeer, r request) []string {
+			if r.Method == "tools/call" && r.tool() == "echo" && p.calls == 1 {
+				return []string{} // never
+			}
+			return nil
 		}},
 	})
 }
@@ -134,6 +145,29 @@ func replyFaults() []faultRow {
 			}
 		},
 	})
+}
+
+// hearsLater cancels a call that is stuck on its way: the server hears of both
+// once it reads again.
+func hearsLater(t *testing.T, f *faulty) {
+	stop := func(s syscall.Signal) {
+		if err := syscall.Kill(f.pids[0], s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop(syscall.SIGSTOP)
+	ctx, cancel := context.WithTimeout(within(t), time.Second)
+	defer cancel()
+	args := `{"fills":"` + strings.Repeat("x", 1<<18) + `"}`
+	_, err := f.Call(ctx, &provider.CallRequest{Op: "echo", Args: json.RawMessage(args)})
+	wantCode(t, err, fault.OutcomeUnknown)
+	stop(syscall.SIGCONT)
+	for limit := within(t); !slices.Contains(f.seen(t).Seen, "notifications/cancelled"); {
+		if limit.Err() != nil {
+			t.Fatal("the server never heard of it")
+		}
+	}
+	f.works(t)
 }
 
 // on says where rows are tried.

@@ -75,8 +75,13 @@ func (c *lineConn) send(ctx context.Context, o *outgoing) error {
 	}
 }
 
-// queue hands a line to the writer.
+// queue hands a line to the writer. While there is room ctx does not matter.
 func (c *lineConn) queue(ctx context.Context, o *outgoing) error {
+	select {
+	case c.out <- o:
+		return nil
+	default:
+	}
 	select {
 	case c.out <- o:
 		return nil

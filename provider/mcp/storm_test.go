@@ -165,24 +165,3 @@ func TestAnswerCountsBeforeTheRequestIsWritten(t *testing.T) {
 		t.Error("the answer was seen only when the caller gave up")
 	}
 }
-
-// TestStuckServerHearsOfACancellationLater: a call that was on its way when its
-// caller gave up is cancelled once the server reads again.
-func TestStuckServerHearsOfACancellationLater(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	server := &child{dir: dir, Provider: mcp.Stdio(serverCommand("kept", dir), nil)}
-	c := connect(t, server, &host{})
-	server.signal(t, syscall.SIGSTOP)
-	ctx, cancel := context.WithTimeout(within(t), time.Second)
-	defer cancel()
-	args := `{"fills":"` + strings.Repeat("x", 1<<20) + `"}`
-	_, err := c.Call(ctx, &provider.CallRequest{Op: "wait", Args: json.RawMessage(args)})
-	wantCode(t, err, fault.OutcomeUnknown)
-	server.signal(t, syscall.SIGCONT)
-	for limit := within(t); string(call(t, c, "cancelled", `{}`).Value) != `{"n":1}`; {
-		if limit.Err() != nil {
-			t.Fatal("the server never heard of it")
-		}
-	}
-}

@@ -24,7 +24,7 @@ func TestWhatWaitsBehindAStuckWriteIsNotSent(t *testing.T) {
 	c := connect(t, server, &host{})
 	server.signal(t, syscall.SIGSTOP)
 	give := func(args string) error {
-		ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
+		ctx, cancel := context.WithTimeout(within(t), time.Second)
 		defer cancel()
 		_, err := c.Call(ctx, &provider.CallRequest{Op: "echo", Args: json.RawMessage(args)})
 		return err
