@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -46,17 +47,23 @@ func gateFigures() []figure {
 }
 
 func gateRig(by func(func(context.Context) error) sampler) (*rig, error) {
-	validate, err := validatorAlone()
+	alone, err := newValidator(callSchema, []byte(callArgs))
 	if err != nil {
 		return nil, err
 	}
-	return &rig{baseline: by(validate), subject: by(gatedCall()), close: func() {}}, nil
+	return &rig{baseline: by(alone.run), subject: by(gatedCall()), close: func() {}}, nil
 }
 
-// validatorAlone decodes and validates the arguments as the validator's own
+// validator decodes a JSON object and validates it as the schema validator's own
 // documentation does it.
-func validatorAlone() (func(context.Context) error, error) {
-	document, err := jsonschema.UnmarshalJSON(strings.NewReader(callSchema))
+type validator struct {
+	compiled *jsonschema.Schema
+	value    []byte
+	instead  map[string]any // members that are put in place in between
+}
+
+func newValidator(schema string, value []byte) (*validator, error) {
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
 	if err != nil {
 		return nil, err
 	}
@@ -65,17 +72,18 @@ func validatorAlone() (func(context.Context) error, error) {
 		return nil, err
 	}
 	compiled, err := c.Compile("schema:///")
+	return &validator{compiled: compiled, value: value}, err
+}
+
+func (v *validator) run(context.Context) error {
+	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(v.value))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	args := []byte(callArgs)
-	return func(context.Context) error {
-		tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
-		if err != nil {
-			return err
-		}
-		return compiled.Validate(tree)
-	}, nil
+	if object, ok := tree.(map[string]any); ok {
+		maps.Copy(object, v.instead)
+	}
+	return v.compiled.Validate(tree)
 }
 
 func gatedCall() func(context.Context) error {
