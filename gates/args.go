@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/bridle-dev/bridle/fault"
@@ -22,17 +23,21 @@ func checkArgs(ctx context.Context, f *flight) error {
 		return fault.New(fault.ArgsInvalid, "arguments cannot be checked: the schema %w", err).
 			WithHint("Whoever serves the operation must mend its schema; until then every call is refused.")
 	}
-	if f.target.Repair && f.call.Source == SourceModel {
-		f.repair()
-	}
-	shown, issues := f.findSpecials(ctx)
-	if len(issues) == 0 {
-		issues = append(f.checkMarks(), f.unspecial(f.entry.args.check(shown))...)
-	}
-	if len(issues) > 0 {
+	shown, issues := f.misfits(ctx)
+	if len(issues) > 0 && !(shown != nil && f.repair(ctx, shown)) {
 		return argsInvalid(issues...)
 	}
 	return nil
+}
+
+// misfits says what is wrong with the arguments, and returns them as their
+// schema sees them, or nil if it does not get to see them.
+func (f *flight) misfits(ctx context.Context) (shown any, issues []fault.Issue) {
+	shown, issues = f.findSpecials(ctx)
+	if len(issues) > 0 {
+		return nil, issues
+	}
+	return shown, append(f.checkMarks(), f.unspecial(f.entry.args.check(shown))...)
 }
 
 // readArgs reads the arguments into f.tree and writes them in canonical form.
@@ -55,13 +60,23 @@ func (f *flight) readArgs() *fault.Issue {
 	return nil
 }
 
-// repair mends the arguments of a model by the schema and notes where.
-func (f *flight) repair() {
-	tree, mended := f.entry.args.repair(f.tree)
-	if len(mended) > 0 {
-		f.tree, f.call.Args = tree, schema.Encode(tree)
-		f.out.Repaired = mended
+// repair mends arguments of a model that do not fit, if the host wants that and
+// the whole fits then, and notes where. What stands for something else stays
+// and is told apart from data as ever, also where it comes out of a string.
+func (f *flight) repair(ctx context.Context, shown any) bool {
+	if !f.target.Repair || f.call.Source != SourceModel {
+		return false
 	}
+	args, tree, specials := f.call.Args, f.tree, slices.Clone(f.specials)
+	f.tree, f.out.Repaired = f.entry.args.repair(shown, tree)
+	if len(f.out.Repaired) > 0 {
+		f.call.Args = schema.Encode(f.tree)
+		if _, issues := f.misfits(ctx); len(issues) == 0 {
+			return true
+		}
+	}
+	f.call.Args, f.tree, f.specials, f.out.Repaired = args, tree, specials, nil
+	return false
 }
 
 func argsInvalid(issues ...fault.Issue) error {

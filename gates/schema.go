@@ -80,12 +80,12 @@ func (s *Schema) check(tree any) []fault.Issue {
 	return s.compiled.Validate(tree)
 }
 
-// repair mends values that were written as strings, and says where.
-func (s *Schema) repair(tree any) (any, []string) {
+// repair mends values in tree that were written as strings, and says where; shown is tree as the schema sees it.
+func (s *Schema) repair(shown, tree any) (any, []string) {
 	if s == nil || s.Usable() != nil {
 		return tree, nil
 	}
-	return s.compiled.Repair(tree)
+	return s.compiled.Repair(shown, tree)
 }
 
 // schema makes a Schema whose problems end up in the catalog's notes.

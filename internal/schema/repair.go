@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
@@ -16,9 +17,12 @@ const maxRepairs = 3
 // Repair mends a tree that does not fit because values were written as strings:
 // where the schema wants an object, an array, a number, a boolean or null and a
 // string holds the JSON of one, it is taken out of the string. It returns the
-// mended tree with the places, or tree itself and none if mending does not make
-// the whole fit. The tree stays as it is; what changes is copied.
-func (s *Schema) Repair(tree any) (mended any, places []string) {
+// tree, mended as far as it can be, with the places. The tree stays as it is;
+// what changes is copied.
+//
+// The schema is held against shown, which is the tree with strings in the
+// place of what stands for one. Such a place is no string in the tree, and stays.
+func (s *Schema) Repair(shown, tree any) (mended any, places []string) {
 	defer func() {
 		if p := recover(); p != nil {
 			mended, places = tree, nil
@@ -26,22 +30,18 @@ func (s *Schema) Repair(tree any) (mended any, places []string) {
 	}()
 	mended = tree
 	for range maxRepairs {
-		err := s.compiled.Validate(mended)
-		if err == nil {
+		found := map[string]any{}
+		if err := s.compiled.Validate(shown); err != nil {
+			misread(err.(*jsonschema.ValidationError), mended, found)
+		}
+		if len(found) == 0 {
 			break
 		}
-		found := map[string]any{}
-		misread(err.(*jsonschema.ValidationError), mended, found)
-		if len(found) == 0 {
-			return tree, nil
-		}
 		for _, at := range slices.Sorted(maps.Keys(found)) {
-			mended = replaced(mended, tokens(at), found[at])
+			path := tokens(at)
+			shown, mended = replaced(shown, path, found[at]), replaced(mended, path, found[at])
 			places = append(places, at)
 		}
-	}
-	if len(places) == 0 || s.compiled.Validate(mended) != nil {
-		return tree, nil
 	}
 	slices.Sort(places)
 	return mended, slices.Compact(places)
@@ -65,10 +65,27 @@ func misread(e *jsonschema.ValidationError, tree any, found map[string]any) {
 	if !ok {
 		return
 	}
-	_, value, issue := Canonical([]byte(text), maxRepairDepth)
-	if _, same := value.(string); issue == nil && !same {
+	if _, value, issue := Canonical([]byte(text), maxRepairDepth); issue == nil && wanted(k.Want, value) {
 		found[pointer(e.InstanceLocation)] = value
 	}
+}
+
+// wanted reports whether a value may be of one of the types of JSON Schema.
+func wanted(types []string, value any) bool {
+	is := "null"
+	switch value.(type) {
+	case bool:
+		is = "boolean"
+	case json.Number:
+		return slices.Contains(types, "number") || slices.Contains(types, "integer")
+	case string:
+		return false
+	case []any:
+		is = "array"
+	case map[string]any:
+		is = "object"
+	}
+	return slices.Contains(types, is)
 }
 
 // maxRepairDepth bounds what is taken out of one string.

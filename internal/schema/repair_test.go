@@ -28,7 +28,8 @@ func TestRepairTakesValuesOutOfStrings(t *testing.T) {
 		"what fits stays":      {`{"text":"7","any":"8","either":"9"}`, `{"any":"8","either":"9","text":"7"}`, nil},
 		"no JSON inside":       {`{"n":"seven"}`, `{"n":"seven"}`, nil},
 		"JSON of another type": {`{"n":"[]"}`, `{"n":"[]"}`, nil},
-		"all or nothing":       {`{"n":"7","other":1}`, `{"n":"7","other":1}`, nil},
+		"as far as it goes":    {`{"n":"7","other":1}`, `{"n":7,"other":1}`, []string{"/n"}},
+		"an object inside":     {`{"due":"{\"day\":{}}"}`, `{"due":{"day":{}}}`, []string{"/due"}},
 		"names given twice":    {`{"due":"{\"day\":1,\"day\":2}"}`, `{"due":"{\"day\":1,\"day\":2}"}`, nil},
 	}
 	s, err := schema.Compile(json.RawMessage(repairable))
@@ -41,7 +42,7 @@ func TestRepairTakesValuesOutOfStrings(t *testing.T) {
 			if issue != nil {
 				t.Fatal(issue)
 			}
-			mended, places := s.Repair(tree)
+			mended, places := s.Repair(tree, tree)
 			if got := string(schema.Encode(mended)); got != tt.want {
 				t.Errorf("mended to %s, want %s", got, tt.want)
 			}
@@ -52,5 +53,22 @@ func TestRepairTakesValuesOutOfStrings(t *testing.T) {
 				t.Errorf("the tree it was given changed to %s", after)
 			}
 		})
+	}
+}
+
+func TestRepairLeavesWhatStandsForAString(t *testing.T) {
+	s, err := schema.Compile(json.RawMessage(repairable))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tree, _ := schema.Canonical([]byte(`{"due":"{\"day\":\"1\"}","n":{"for":"7"},"tags":["2",{"for":"3"}],"text":{"for":"x"}}`), 64)
+	_, shown, _ := schema.Canonical([]byte(`{"due":"{\"day\":\"1\"}","n":"7","tags":["2","3"],"text":"x"}`), 64)
+	mended, places := s.Repair(shown, tree)
+	want := `{"due":{"day":1},"n":{"for":"7"},"tags":[2,{"for":"3"}],"text":{"for":"x"}}`
+	if got := string(schema.Encode(mended)); got != want {
+		t.Errorf("mended to %s, want %s", got, want)
+	}
+	if diff := cmp.Diff([]string{"/due", "/due/day", "/tags/0"}, places); diff != "" {
+		t.Errorf("places (-want +got):\n%s", diff)
 	}
 }
