@@ -25,7 +25,7 @@
 //	call_progress                                Connection, Op, Text, Data["done"], ["total"]
 //	approval_requested, approval_decided         Connection, Op, Text, Data["approval"], ["verdict"], ["by"]
 //	tool_started, tool_completed                 Op (the tool), Source, CallID, Key, Gate, Duration, Err
-//	wait_started, wait_completed                 Connection, Op (the event), Duration, Err
+//	wait_started, wait_completed                 Connection, Op (the event), Gate, Duration, Err
 //	connection_ready                             Connection, Data["operations"], ["identity"]
 //	connection_unavailable                       Connection, Err, Duration (until the next attempt)
 //	connection_replaced                          Connection, Data["was"], ["now"]
@@ -35,7 +35,7 @@
 //	events_dropped                               Data["count"], of all threads together
 //
 // A call is one of an operation or a read. Its Source is "model" or "step"; Gate
-// is the gate that refused it, "" if none did.
+// is the gate that refused it, "" if none did; that of a wait refused to listen.
 //
 // # Order and loss
 //

@@ -170,13 +170,17 @@ func (f *flight) dispatch(ctx context.Context) error {
 	return err
 }
 
-// pass asks one gate and notes which one refused.
+// pass asks one gate and notes which one refused. Where a gate asks earlier ones
+// again, as about changed arguments, it is that one which refused.
 func (f *flight) pass(ctx context.Context, g gate) error {
 	if ctx.Err() != nil {
 		return cancelled(ctx)
 	}
 	err := g.check(ctx, f)
-	if err != nil && fault.CodeOf(err) != fault.NotSent && f.out.Gate == "" {
+	if err != nil && f.out.Gate != "" {
+		return err // noted by the gate within
+	}
+	if err != nil && fault.CodeOf(err) != fault.NotSent {
 		f.out.Gate = g.name
 	}
 	f.note(g.name, err)

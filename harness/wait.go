@@ -36,7 +36,7 @@ func (r *runtime) Wait(ctx context.Context, path steps.Path, s *steps.Wait, arou
 	defer func() {
 		end(err)
 		ev := l.event(event.WaitCompleted)
-		ev.Duration, ev.Err = r.x.h.since(began), err
+		ev.Duration, ev.Err, ev.Gate = r.x.h.since(began), err, l.gate
 		r.x.emit(ev)
 	}()
 	return l.run(ctx, around)
@@ -48,7 +48,8 @@ type listening struct {
 	sup    *supervisor
 	call   gates.Call
 	filter func(provider.Event) bool
-	link   *link // that is listened to
+	link   *link  // that is listened to
+	gate   string // that refused to listen
 	cursor provider.Cursor
 	failed int // times in a row that listening ended without an event
 }
@@ -137,7 +138,7 @@ func (l *listening) listen(ctx context.Context) (provider.Subscription, error) {
 			req.After = l.cursor
 			return listener.Listen(ctx, req)
 		})
-	if out.Err != nil {
+	if l.gate = out.Gate; out.Err != nil {
 		return nil, out.Err
 	}
 	if l.cursor == "" {
