@@ -75,6 +75,8 @@ const (
 	HarnessInvalid Code = "HARNESS_INVALID"
 	// ExecutionExists: an execution id that is running now.
 	ExecutionExists Code = "EXECUTION_EXISTS"
+	// ExecutionUnknown: there is no execution of that id, or no longer.
+	ExecutionUnknown Code = "EXECUTION_UNKNOWN"
 	// ProviderInvalid: a provider was constructed with options that contradict each other.
 	ProviderInvalid Code = "PROVIDER_INVALID"
 	// ModelInvalid: a model adapter's configuration lacks something or contradicts itself.

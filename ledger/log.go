@@ -1,0 +1,340 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/store"
+)
+
+// Log writes one execution as it runs.
+type Log struct {
+	ledger *Ledger
+	id     provider.ExecutionID
+	now    func() time.Time
+
+	mu    sync.Mutex
+	seq   int
+	count int                                     // entries settled, of earlier attempts too
+	known map[string]*Entry                       // of earlier attempts, by path
+	open  map[string]*Entry                       // pending now
+	uses  map[string]map[string]provider.Identity // by path of what is not settled
+}
+
+// Begin records that an execution begins, with its input, and whatever also
+// writes in the same transaction. An id that is in use is EXECUTION_EXISTS.
+func (l *Ledger) Begin(ctx context.Context, x Execution, input json.RawMessage, also func(store.Tx) error) (*Log, error) {
+	g := l.log(x.ID)
+	x.State, x.Attempts = Running, 1
+	x.Started = g.now()
+	x.Updated = x.Started
+	err := l.store.Update(ctx, func(tx store.Tx) error {
+		if r, err := load(tx, x.ID); err != nil || r != nil {
+			return exists(r, err)
+		}
+		r := record{Execution: x}
+		var err error
+		if r.Input, err = keep(tx, inputKey(x.ID), input); err != nil {
+			return err
+		}
+		if err := put(tx, executionsBucket, string(x.ID), r); err != nil {
+			return err
+		}
+		return during(tx, also)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+func (l *Ledger) log(id provider.ExecutionID) *Log {
+	return &Log{ledger: l, id: id, now: time.Now, open: map[string]*Entry{}, uses: map[string]map[string]provider.Identity{}}
+}
+
+func exists(r *record, err error) error {
+	if err != nil {
+		return err
+	}
+	return fault.New(fault.ExecutionExists, "execution %s is %s", fault.Quote(string(r.ID)), r.State).
+		WithHint("Restore it, or use another id.")
+}
+
+func during(tx store.Tx, also func(store.Tx) error) error {
+	if also == nil {
+		return nil
+	}
+	return also(tx)
+}
+
+// Resume takes up an execution that died, failed or was cancelled, and returns
+// its input. One that is done, or that there is not, is refused with
+// EXECUTION_EXISTS and EXECUTION_UNKNOWN.
+func (l *Ledger) Resume(ctx context.Context, id provider.ExecutionID) (*Log, *Execution, json.RawMessage, error) {
+	g := l.log(id)
+	var r *record
+	var input json.RawMessage
+	err := l.store.Update(ctx, func(tx store.Tx) error {
+		var err error
+		if r, err = load(tx, id); err != nil {
+			return err
+		}
+		switch {
+		case r == nil:
+			return unknown(id)
+		case r.State == Done:
+			return exists(r, nil)
+		case r.State != Running:
+			if err := tx.Delete(endedBucket, endedKey(r)); err != nil {
+				return err
+			}
+		}
+		r.State, r.Updated, r.Err, r.Fault = Running, g.now(), "", nil
+		r.Attempts++
+		if input, err = whole(tx, inputKey(id), r.Input); err != nil {
+			return err
+		}
+		return put(tx, executionsBucket, string(id), r)
+	})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return g, &r.Execution, input, g.read(ctx)
+}
+
+func unknown(id provider.ExecutionID) error {
+	return fault.New(fault.ExecutionUnknown, "there is no execution %s", fault.Quote(string(id))).
+		WithHint("Executions lists those there are; finished ones are kept for a limited time.")
+}
+
+// read takes over what earlier attempts recorded.
+func (g *Log) read(ctx context.Context) error {
+	g.known = map[string]*Entry{}
+	var settled []*Entry
+	for e, err := range g.ledger.Entries(ctx, g.id) {
+		if err != nil {
+			return err
+		}
+		g.known[e.Path] = e
+		g.seq = max(g.seq, e.Seq)
+		if !e.Pending {
+			settled = append(settled, e)
+		}
+	}
+	// What failed last, and took down all above it, is tried again.
+	slices.SortFunc(settled, func(a, b *Entry) int { return b.Seq - a.Seq })
+	for _, e := range settled {
+		if e.Err == nil {
+			break
+		}
+		if e.Op != "" && errors.Is(e.Err, fault.OutcomeUnknown) {
+			e.Pending = true // it is as if the answer had never come
+			continue
+		}
+		delete(g.known, e.Path)
+	}
+	g.count = len(settled)
+	return nil
+}
+
+// Settled returns what an earlier attempt recorded of a path, nil if nothing.
+func (g *Log) Settled(path string) *Entry {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if e := g.known[path]; e != nil && !e.Pending {
+		return e
+	}
+	return nil
+}
+
+// Unsettled returns what an earlier attempt was about to do at a path, nil if
+// nothing or if it is known what came of it.
+func (g *Log) Unsettled(path string) *Entry {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if e := g.known[path]; e != nil && e.Pending {
+		return e
+	}
+	return nil
+}
+
+// Known returns the entries of earlier attempts, in the order in which they
+// were settled, pending ones last. They are not to be changed.
+func (g *Log) Known() []*Entry {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.SortedFunc(maps.Values(g.known), func(a, b *Entry) int {
+		switch {
+		case a.Pending != b.Pending && a.Pending:
+			return 1
+		case a.Pending != b.Pending:
+			return -1
+		case a.Seq != b.Seq:
+			return a.Seq - b.Seq
+		}
+		return strings.Compare(a.Path, b.Path)
+	})
+}
+
+// Drop forgets what an earlier attempt recorded of some paths, so that they run
+// again.
+func (g *Log) Drop(ctx context.Context, paths ...string) error {
+	err := g.ledger.store.Update(ctx, func(tx store.Tx) error {
+		for _, path := range paths {
+			if err := tx.Delete(entriesBucket, entryKey(g.id, path)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, path := range paths {
+		delete(g.known, path)
+	}
+	return nil
+}
+
+// Pending records that something is about to be sent, and whatever also writes
+// in the same transaction. Nothing may be sent unless it returned nil. Again for
+// the same path, it replaces what was pending there.
+func (g *Log) Pending(ctx context.Context, e Entry, also func(store.Tx) error) error {
+	e.Pending, e.Started = true, g.now()
+	err := g.ledger.store.Update(ctx, func(tx store.Tx) error {
+		if err := put(tx, entriesBucket, entryKey(g.id, e.Path), e); err != nil {
+			return err
+		}
+		return during(tx, also)
+	})
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open[e.Path] = &e
+	if e.Connection != "" {
+		g.use(e.Path, e.Connection, e.Identity)
+	}
+	return nil
+}
+
+// use notes a connection for a path and all that is above it.
+func (g *Log) use(path, connection string, identity provider.Identity) {
+	for at := path; at != ""; at = above(at) {
+		if g.uses[at] == nil {
+			g.uses[at] = map[string]provider.Identity{}
+		}
+		if _, seen := g.uses[at][connection]; !seen {
+			g.uses[at][connection] = identity
+		}
+	}
+}
+
+func above(path string) string { return path[:max(0, strings.LastIndexByte(path, '/'))] }
+
+// Amend changes the entry that is pending at a path, as when its task becomes
+// known. Where nothing is pending it does nothing.
+func (g *Log) Amend(ctx context.Context, path string, change func(*Entry)) error {
+	g.mu.Lock()
+	e := g.open[path]
+	if e == nil {
+		g.mu.Unlock()
+		return nil
+	}
+	changed := *e
+	change(&changed)
+	g.open[path] = &changed
+	g.mu.Unlock()
+	return g.ledger.store.Update(ctx, func(tx store.Tx) error {
+		return put(tx, entriesBucket, entryKey(g.id, path), changed)
+	})
+}
+
+// Settle records what a step came to: the Output or the Err of e. What was
+// pending at its path is kept in the entry. An Err that is cancelled records
+// nothing: what was pending stays so.
+func (g *Log) Settle(ctx context.Context, e Entry) error {
+	if e.Err != nil && e.Err.Code == fault.Cancelled {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.open, e.Path)
+		delete(g.uses, e.Path)
+		return nil
+	}
+	kept := g.settled(e)
+	out := kept.Output
+	err := g.ledger.store.Update(ctx, func(tx store.Tx) error {
+		key := entryKey(g.id, kept.Path)
+		var err error
+		if kept.Output, err = keep(tx, key, out); err != nil {
+			return err
+		}
+		return put(tx, entriesBucket, key, kept)
+	})
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.open, e.Path)
+	delete(g.uses, e.Path)
+	return nil
+}
+
+// settled joins what is known of a path with what it came to.
+func (g *Log) settled(e Entry) Entry {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	kept := Entry{Path: e.Path, Started: e.Started}
+	if open := g.open[e.Path]; open != nil {
+		kept = *open
+	}
+	g.seq++
+	g.count++
+	kept.Kind, kept.Pending, kept.Seq = e.Kind, false, g.seq
+	kept.Output, kept.Err, kept.Ended = e.Output, e.Err, g.now()
+	kept.Uses = maps.Clone(g.uses[e.Path])
+	return kept
+}
+
+// End records how the execution ended, and whatever also writes in the same
+// transaction.
+func (g *Log) End(ctx context.Context, s State, out json.RawMessage, failed *fault.Error, also func(store.Tx) error) error {
+	g.mu.Lock()
+	count := g.count
+	g.mu.Unlock()
+	return g.ledger.store.Update(ctx, func(tx store.Tx) error {
+		r, err := load(tx, g.id)
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			return unknown(g.id)
+		}
+		r.State, r.Updated, r.Steps, r.Fault = s, g.now(), count, failed
+		if failed != nil {
+			r.Err = failed.Error()
+		}
+		if r.Output, err = keep(tx, outputKey(g.id), out); err != nil {
+			return err
+		}
+		if err := put(tx, executionsBucket, string(g.id), r); err != nil {
+			return err
+		}
+		if err := tx.Put(endedBucket, endedKey(r), []byte(g.id)); err != nil {
+			return err
+		}
+		return during(tx, also)
+	})
+}
