@@ -97,8 +97,11 @@ type Entry struct {
 	Required bool
 	// Determinism overrides what the provider declares.
 	Determinism provider.Determinism
-	// ResultCap is how many bytes of one result a model sees; the rest is cut
-	// with a notice. 0 is 32 KiB; negative is no cap.
+	// ResultCap is how many bytes of one result, or of what is said about a
+	// failure, a model sees; the rest is cut with a notice, and the whole kept as
+	// a blob for it to read or to pass on. 0 is 32 KiB; negative is no cap. Images
+	// count apart: up to 3 MiB of them are shown, or as many as text if that is
+	// more.
 	ResultCap int
 	// ModelSecrets lets models fill fields with secrets that they never see: for
 	// each, the one place where it may go, as "<operation>.<field>" with a field

@@ -18,7 +18,7 @@ import (
 
 const (
 	defaultMaxArgs   = 1 << 20
-	defaultMaxResult = 8 << 20
+	defaultMaxResult = 32 << 20
 	maxArgsDepth     = 64
 	maxResultDepth   = 512
 )
@@ -57,7 +57,7 @@ type Options struct {
 	MaxArgs int
 	// MaxResult is how many bytes one result may have. Longer content is cut
 	// with a notice; a longer structured value is an error, since a part of it
-	// is no value. 0 is 8 MiB.
+	// is no value. 0 is 32 MiB, as much as a message of an MCP server may have.
 	MaxResult int
 	// Logger is told about hooks that failed open. Default silent.
 	Logger *slog.Logger
@@ -202,6 +202,9 @@ type Outcome struct {
 	// result_invalid, connection_unavailable, panicked, and what Before or a Go
 	// tool returned, cancelled and timeout for a bare context error of theirs.
 	Err error
+	// Said is what the peer said about its failure, if that is too much for Err,
+	// which has its beginning. It has MaxResult bytes at most.
+	Said string
 	// Gate names the gate that refused the call; "" if none did.
 	Gate string
 	// Sent tells that the peer was asked, whatever came of it.

@@ -93,7 +93,7 @@ func (f *flight) place(err error) error {
 // truncate cuts content that is longer than MaxResult, with a notice in its
 // place, and what a peer says about its failure.
 func truncate(_ context.Context, f *flight) {
-	f.out.Err = bounded(f.out.Err)
+	f.truncateError()
 	left := f.chain.maxResult - len(f.out.Value)
 	for i := range f.out.Content {
 		b := &f.out.Content[i]
@@ -105,6 +105,18 @@ func truncate(_ context.Context, f *flight) {
 		f.out.Content = append(slices.Clone(f.out.Content[:i]), shortened(*b, left, len(f.out.Content)-i-1))
 		return
 	}
+}
+
+// truncateError cuts what an error says, and sets the whole aside.
+func (f *flight) truncateError() {
+	if f.out.Err == nil {
+		return
+	}
+	short := bounded(f.out.Err)
+	if said := f.out.Err.Error(); len(said) > maxErrorText && len(short.Error()) < len(said) {
+		f.out.Said = cutTo(said, f.chain.maxResult)
+	}
+	f.out.Err = short
 }
 
 // shortened is what remains of a block, with a notice for what is left out.

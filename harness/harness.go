@@ -162,9 +162,8 @@ type AgentHarness struct {
 	messages map[MessageID]*message
 	recent   []*message // oldest first
 	running  map[ExecutionID]*execution
-	cutIn    map[ThreadID]bool // threads in which results were cut
-	closing  chan struct{}     // made by the first Close, closed when it is done
-	failed   error             // what closing came to; valid once closing is closed
+	closing  chan struct{} // made by the first Close, closed when it is done
+	failed   error         // what closing came to; valid once closing is closed
 }
 
 // phase is where a harness is in its life.
@@ -183,7 +182,7 @@ func New(config Config) (*AgentHarness, error) {
 	config = clone(config)
 	h := &AgentHarness{config: config, schemas: map[*steps.FuncTool]*gates.Schema{}, log: config.Logger, scrubber: secrets.NewScrubber(), graph: config.Graph,
 		hub: newHub(keptEvents), threads: map[ThreadID]*thread{}, messages: map[MessageID]*message{}, running: map[ExecutionID]*execution{},
-		cutIn: map[ThreadID]bool{}, pager: newPager()}
+		pager: newPager()}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}

@@ -53,7 +53,6 @@ func (h *AgentHarness) thread(id ThreadID, own bool) *thread {
 			continue
 		}
 		delete(h.threads, h.fresh[i].id)
-		delete(h.cutIn, h.fresh[i].id)
 		h.fresh = append(h.fresh[:i], h.fresh[i+1:]...)
 	}
 	return t

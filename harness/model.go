@@ -33,6 +33,7 @@ type dialogue struct {
 	req   model.Request
 	tools map[string]tool
 	round int
+	named bool // a blob of the thread has a name that models know
 }
 
 // Model implements steps.Runtime.
@@ -125,7 +126,7 @@ func (d *dialogue) next(ctx context.Context) (*model.Reply, error) {
 		limit = defaultRounds
 	}
 	d.inject()
-	d.offerPages()
+	d.offerPages(ctx)
 	d.req.Items = d.r.log.view()
 	last := d.round > limit
 	if last {

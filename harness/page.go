@@ -3,9 +3,8 @@ package harness
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
-	"unicode/utf8"
+	"maps"
+	"strconv"
 
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
@@ -33,23 +32,24 @@ type pager struct {
 
 func newPager() *pager {
 	return &pager{schema: gates.NewSchema(json.RawMessage(pageArgs)), spec: model.Tool{Name: pageTool,
-		Description: "Reads a part of a result that was too long to be shown whole.", Args: json.RawMessage(pageArgs)}}
+		Description: "Reads a part of a result that was too long to be shown whole, or of another blob. Bytes that are no text come in base64.", Args: json.RawMessage(pageArgs)}}
 }
 
-// offerPages adds the tool for the rest of long results once there is one: till
-// then it would only cost tokens.
-func (d *dialogue) offerPages() {
-	if d.tools[pageTool].page || len(d.tools) == 0 || !d.r.x.h.paged(d.r.x.thread) {
+// offerPages adds the tool for what results were cut of, once the thread has a
+// blob that models know by name: till then it would only cost tokens.
+func (d *dialogue) offerPages(ctx context.Context) {
+	if _, taken := d.tools[pageTool]; taken || len(d.tools) == 0 {
+		return
+	}
+	if !d.named && d.round == 1 {
+		// Without the store there is nothing to read either.
+		_, d.named, _ = d.r.x.h.aliases.Resolve(ctx, string(d.r.x.thread), refs.BlobKind+"-1")
+	}
+	if !d.named {
 		return
 	}
 	t := tool{page: true, spec: d.r.x.h.pager.spec}
-	tools := map[string]tool{}
-	for name, known := range d.tools {
-		tools[name] = known
-	}
-	if _, taken := tools[pageTool]; taken {
-		return
-	}
+	tools := maps.Clone(d.tools)
 	tools[pageTool] = t
 	d.tools, d.req.Tools = tools, append(d.req.Tools, t.spec)
 }
@@ -81,49 +81,35 @@ func (d *dialogue) page(ctx context.Context, c model.Item, call gates.Call) mode
 // readPage reads the part of a blob that the arguments ask for.
 func (h *AgentHarness) readPage(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 	in := struct {
-		Blob          refs.Ref
-		Offset, Limit int64
+		Blob json.RawMessage
+		// The schema takes integers of any size.
+		Offset, Limit float64
 	}{Limit: defaultResultCap}
 	if err := json.Unmarshal(args, &in); err != nil {
 		return nil, fault.From(err, fault.ArgsInvalid)
 	}
-	r, info, err := h.blobs.Open(ctx, in.Blob.ID())
+	var ref refs.Ref
+	if err := json.Unmarshal(in.Blob, &ref); err != nil {
+		return nil, pageIssue("/blob", "names no blob of this conversation")
+	}
+	r, info, err := h.blobs.Open(ctx, ref.ID())
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	if info.Sensitive {
+	switch {
+	case info.Sensitive:
 		return nil, fault.New(fault.BlobUnavailable, "%s", withheld)
+	case in.Offset > float64(info.Size):
+		return nil, pageIssue("/offset", "is past the end: the blob has "+strconv.FormatInt(info.Size, 10)+" bytes")
 	}
-	if _, err := r.Seek(min(in.Offset, info.Size), io.SeekStart); err != nil {
-		return nil, fault.From(err, fault.BlobUnavailable)
-	}
-	data, err := io.ReadAll(io.LimitReader(r, min(in.Limit, defaultResultCap)))
+	p, err := readPart(r, int64(in.Offset), int(min(in.Limit, defaultResultCap)))
 	if err != nil {
 		return nil, fault.From(err, fault.BlobUnavailable)
 	}
-	data = whole(data)
-	end := in.Offset + int64(len(data))
-	text := fmt.Sprintf("%s\n[bytes %d to %d of %d]", data, in.Offset, end, info.Size)
-	return encode(text), nil
+	return encode(p.shown(info.Size)), nil
 }
 
-// whole drops a character at the end that is not all there.
-func whole(data []byte) []byte {
-	for i := 1; i < utf8.UTFMax && i <= len(data); i++ {
-		if utf8.RuneStart(data[len(data)-i]) {
-			if !utf8.FullRune(data[len(data)-i:]) {
-				return data[:len(data)-i]
-			}
-			break
-		}
-	}
-	return data
-}
-
-// paged reports whether something was cut off a result in a thread.
-func (h *AgentHarness) paged(id ThreadID) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.cutIn[id]
+func pageIssue(path, message string) error {
+	return &fault.Error{Code: fault.ArgsInvalid, Issues: []fault.Issue{{Path: path, Message: message}}}
 }

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
-	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/internal/schema"
@@ -16,12 +14,16 @@ import (
 	"github.com/bridle-dev/bridle/refs"
 )
 
-// defaultResultCap is how many bytes of one result a model sees: some eight
-// thousand tokens.
-const defaultResultCap = 32 << 10
-
-// maxResultDepth is how deep results are nested at most, as the gates have it.
-const maxResultDepth = 512
+const (
+	// defaultResultCap is how many bytes of one result a model sees: some eight
+	// thousand tokens.
+	defaultResultCap = 32 << 10
+	// imageCap is how many bytes of images a model sees in one result. What they
+	// cost depends on their pixels, not their bytes; services take 5 MB in base64.
+	imageCap = 3 << 20
+	// maxResultDepth is how deep results are nested at most, as the gates have it.
+	maxResultDepth = 512
+)
 
 // withheld stands where a model would see a sensitive blob.
 const withheld = "[sensitive blob withheld]"
@@ -31,11 +33,17 @@ func (d *dialogue) result(ctx context.Context, c model.Item, call *gates.Call, o
 	if limit == 0 {
 		limit = defaultResultCap
 	}
+	call.Execution, call.Thread = d.r.x.id, d.r.x.thread
 	if out.Err != nil {
-		return model.Result(c.CallID, c.Name, cut(failure(out.Err), limit), true)
+		said := out.Said
+		if said == "" {
+			said = out.Err.Error()
+		}
+		text := heading(fault.CodeOf(out.Err)) + said
+		return model.Result(c.CallID, c.Name, d.fit(ctx, call, text, limit), true)
 	}
 	it := model.Item{Type: model.ToolResult, CallID: c.CallID, Name: c.Name}
-	text, images := d.shown(ctx, out)
+	text, images := d.shown(ctx, call, out, limit)
 	it.Parts = images
 	if text == "" && len(images) == 0 {
 		text = "null"
@@ -49,36 +57,39 @@ func (d *dialogue) result(ctx context.Context, c model.Item, call *gates.Call, o
 
 // shown is what came back as text and images. Where references were sealed,
 // only the value is shown, since the content repeats them in the server's words.
-func (d *dialogue) shown(ctx context.Context, out *gates.Outcome) (string, []model.Part) {
+func (d *dialogue) shown(ctx context.Context, call *gates.Call, out *gates.Outcome, limit int) (string, []model.Part) {
 	if out.Sealed {
-		value, err := d.aliased(ctx, out.Value)
+		text, err := d.aliased(ctx, out.Value)
 		if err != nil {
-			return failure(err), nil
+			text = failure(err)
 		}
-		return string(value), nil
+		return text, nil
 	}
 	var images []model.Part
 	var text []string
 	told := false // a text stands for the value
+	room := max(limit, imageCap)
 	for _, b := range out.Content {
-		if b.Type == provider.ContentImage {
+		if b.Type == provider.ContentImage && (limit < 0 || len(b.Data) <= room) {
+			room -= len(b.Data)
 			images = append(images, model.Part{Type: model.PartImage, Data: b.Data, MIMEType: b.MIMEType})
 			continue
 		}
-		text = append(text, block(b))
+		text = append(text, d.block(ctx, call, b))
 		told = told || b.Type == provider.ContentText
 	}
 	if !told && len(out.Value) > 0 {
-		text = append([]string{string(out.Value)}, text...)
+		text = append([]string{written(out.Value, limit)}, text...)
 	}
 	return strings.Join(text, "\n"), images
 }
 
-// aliased puts the short names that models know references by into a value.
-func (d *dialogue) aliased(ctx context.Context, value json.RawMessage) (json.RawMessage, error) {
+// aliased puts the short names that models know references by into a value, and
+// says below it what the blobs are.
+func (d *dialogue) aliased(ctx context.Context, value json.RawMessage) (string, error) {
 	tree, issue := schema.Parse(value, maxResultDepth)
 	if issue != nil {
-		return nil, &fault.Error{Code: fault.ResultInvalid, Issues: []fault.Issue{*issue}}
+		return "", &fault.Error{Code: fault.ResultInvalid, Issues: []fault.Issue{*issue}}
 	}
 	var all []refs.Ref
 	collect := func(_ string, r refs.Ref, malformed error) (any, error) {
@@ -88,12 +99,13 @@ func (d *dialogue) aliased(ctx context.Context, value json.RawMessage) (json.Raw
 		return nil, nil
 	}
 	if _, _, err := refs.Find(tree, collect); err != nil {
-		return nil, err
+		return "", err
 	}
 	names, err := d.r.x.h.aliases.AliasAll(ctx, string(d.r.x.thread), all)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
+	facts := d.facts(all, names)
 	tree, _, err = refs.Find(tree, func(_ string, _ refs.Ref, malformed error) (any, error) {
 		if malformed != nil {
 			return nil, nil
@@ -102,62 +114,44 @@ func (d *dialogue) aliased(ctx context.Context, value json.RawMessage) (json.Raw
 		names = names[1:]
 		return map[string]any{"$ref": name}, nil
 	})
-	return schema.Encode(tree), err
+	return string(schema.Encode(tree)) + facts, err
 }
 
-// fit cuts a text to what a model may see of one result, and keeps the whole
-// for it to read on.
-func (d *dialogue) fit(ctx context.Context, call *gates.Call, text string, limit int) string {
-	if limit < 0 || len(text) <= limit {
+// facts says what the blobs among references are.
+func (d *dialogue) facts(all []refs.Ref, names []string) string {
+	var text strings.Builder
+	for i, r := range all {
+		switch {
+		case r.Kind() != refs.BlobKind:
+		case r.Sensitive():
+			fmt.Fprintf(&text, "\n[%s: %s]", names[i], withheld)
+		default:
+			d.named = true
+			fmt.Fprintf(&text, "\n[%s: %d bytes of %s]", names[i], r.Size(), r.MIMEType())
+		}
+	}
+	return text.String()
+}
+
+// written is a value as a model reads it: JSON; a string that is too long to be
+// shown as what it says, since it will be read and passed on in parts.
+func written(value json.RawMessage, limit int) string {
+	var text string
+	if limit >= 0 && len(value) > limit && json.Unmarshal(value, &text) == nil {
 		return text
 	}
-	x := d.r.x
-	call.Execution, call.Thread = x.id, x.thread
-	ref, err := x.h.chain.Keep(ctx, call, "text/plain", []byte(text))
-	alias := ""
-	if err == nil {
-		alias, err = x.h.aliases.Alias(ctx, string(x.thread), ref)
-	}
-	if err != nil {
-		x.emit(event.Event{Type: event.Warning, Step: string(d.path), Text: "a long result could not be kept whole", Err: err})
-		return cut(text, limit)
-	}
-	x.h.mu.Lock()
-	x.h.cutIn[x.thread] = true
-	x.h.mu.Unlock()
-	return cut(text, limit) + fmt.Sprintf("\n[the whole is %s: %s reads it]", alias, pageTool)
-}
-
-// block is a block of content as text.
-func block(b provider.Content) string {
-	switch {
-	case b.Text != "" || b.Type == provider.ContentText:
-		return b.Text
-	case b.Type == provider.ContentLink:
-		return fmt.Sprintf("[link %s %s]", b.Name, b.URI)
-	}
-	return fmt.Sprintf("[%s %s, %d bytes, not shown]", b.Type, b.MIMEType, len(b.Data))
+	return string(value)
 }
 
 // failure tells a model what went wrong and whether it may try again.
-func failure(err error) string {
-	switch fault.CodeOf(err) {
-	case fault.SteeringDenied:
-		return "Tool call denied: " + err.Error()
-	case fault.OutcomeUnknown:
-		return "Error: it is not known whether this happened, so look before doing it again: " + err.Error()
-	}
-	return "Error: " + err.Error()
-}
+func failure(err error) string { return heading(fault.CodeOf(err)) + err.Error() }
 
-// cut shortens text to limit bytes on a character's border, and says so.
-func cut(text string, limit int) string {
-	if limit < 0 || len(text) <= limit {
-		return text
+func heading(code fault.Code) string {
+	switch code {
+	case fault.SteeringDenied:
+		return "Tool call denied: "
+	case fault.OutcomeUnknown:
+		return "Error: it is not known whether this happened, so look before doing it again: "
 	}
-	at := limit
-	for at > 0 && !utf8.RuneStart(text[at]) {
-		at--
-	}
-	return fmt.Sprintf("%s\n[cut: %d of %d bytes shown]", text[:at], at, len(text))
+	return "Error: "
 }

@@ -119,7 +119,7 @@ func checkType(resultType string) error {
 	return provider.Unknown(fault.New(fault.ResultInvalid, "the server's result is of the unknown type %s", fault.Quote(resultType)))
 }
 
-// failureText is what a failed tool said.
+// failureText is what a failed tool said, whole: it may be the log of a build.
 func failureText(r callResult) string {
 	var texts []string
 	for _, b := range r.Content {
@@ -133,7 +133,7 @@ func failureText(r callResult) string {
 	if len(texts) == 0 {
 		return "the tool failed without saying why"
 	}
-	return plain(strings.Join(texts, "\n"))
+	return clean(strings.Join(texts, "\n"))
 }
 
 func (b contentBlock) content() provider.Content {

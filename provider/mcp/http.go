@@ -34,7 +34,7 @@ type HTTPOptions struct {
 	// requests. It must not follow redirects.
 	Transport http.RoundTripper
 	// MaxBody is the size in bytes of the longest message that the server may
-	// send; 0 is 16 MiB. A longer one fails the call that it answers.
+	// send; 0 is 32 MiB. A longer one fails the call that it answers.
 	MaxBody int
 	// ConnectTimeout bounds Connect as a whole; 0 is 30 s.
 	ConnectTimeout time.Duration

@@ -17,7 +17,7 @@ import (
 // zero value works. The options are copied; changing them later has no effect.
 type InMemoryOptions struct {
 	// MaxLine is the size in bytes of the longest message that the server may
-	// send; 0 is 16 MiB. A longer one fails the call that it answers.
+	// send; 0 is 32 MiB. A longer one fails the call that it answers.
 	MaxLine int
 	// Grace is how long Release waits for tools that still run, once their
 	// contexts have ended; 0 is 2 s.

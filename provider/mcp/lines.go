@@ -12,8 +12,9 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// defaultMaxLine is the longest line a server may write.
-const defaultMaxLine = 16 << 20
+// defaultMaxLine is the longest line a server may write. It has room for a
+// structured value of 10 MB and its text, which servers send beside it.
+const defaultMaxLine = 32 << 20
 
 var errLinkClosed = errors.New("the connection is closed")
 

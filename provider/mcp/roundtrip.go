@@ -15,7 +15,7 @@ import (
 
 const (
 	// defaultMaxBody is the longest message a server may send.
-	defaultMaxBody = 16 << 20
+	defaultMaxBody = defaultMaxLine
 	// maxIdle is how many network connections are kept for later requests. All
 	// are to one host, of which net/http would keep two.
 	maxIdle = 64

@@ -31,7 +31,7 @@ type StdioOptions struct {
 	// Those that are not set are left out.
 	Inherit []string
 	// MaxLine is the size in bytes of the longest message that the server may
-	// send; 0 is 16 MiB. A longer one fails the call that it answers.
+	// send; 0 is 32 MiB. A longer one fails the call that it answers.
 	MaxLine int
 	// Grace is how long the server may take to end after its input was closed,
 	// and again after SIGTERM; then its process group is killed. 0 is 2 s.
