@@ -13,47 +13,46 @@ import (
 	"github.com/bridle-dev/bridle/secrets"
 )
 
-// fillIn is the last gate: it makes the arguments as they are sent: references as the ids their server
-// knows, blobs as their content, secrets as their values. They are checked
-// against the schema once more. Nothing but the provider sees them.
+// fillIn is the last gate. It makes the arguments as they are sent: references as
+// the ids their server knows, blobs as their content, secrets as their values.
+// What the schema could not see before is checked now. Nothing but the provider
+// sees it.
 func fillIn(ctx context.Context, f *flight) error {
 	if len(f.specials) == 0 || f.handles {
 		f.wire = f.call.Args
 		return nil
 	}
-	values := make(map[string]string, len(f.specials))
+	tree, apart := f.shown, true
+	var issues []fault.Issue
 	for i := range f.specials {
 		s := &f.specials[i]
+		if !s.unseen() {
+			continue
+		}
 		value, err := f.value(ctx, s)
 		if err != nil {
 			return err
 		}
-		values[s.path] = value
+		tree = schema.Replaced(tree, s.path, value)
+		found, alone := f.entry.args.checkPart(s.path, value)
+		issues, apart = append(issues, found...), apart && alone
 	}
-	w := rewriter{visit: func(path []string, v map[string]any) (any, bool) {
-		if len(v) != 1 {
-			return nil, false
-		}
-		value, ok := values[pointer(path)]
-		return value, ok
-	}}
-	tree := w.rewrite(f.tree)
-	if issues := f.entry.args.check(tree); len(issues) > 0 {
+	if !apart {
+		issues = f.entry.args.check(tree)
+	}
+	if len(issues) > 0 {
 		return argsInvalid(issues...)
 	}
 	f.wire = schema.Encode(tree)
 	return nil
 }
 
-// value is what a place in the arguments stands for.
+// value is what a place stands for that the schema has not seen.
 func (f *flight) value(ctx context.Context, s *special) (string, error) {
-	switch {
-	case s.secret != "":
+	if s.secret != "" {
 		return f.secret(ctx, s)
-	case s.blob():
-		return f.blob(ctx, s)
 	}
-	return s.ref.ID(), nil
+	return f.blob(ctx, s)
 }
 
 func (f *flight) secret(ctx context.Context, s *special) (string, error) {
@@ -61,7 +60,7 @@ func (f *flight) secret(ctx context.Context, s *special) (string, error) {
 		return "", fault.New(fault.SecretUnavailable, "secret %s has no resolver", fault.Quote(string(s.secret))).
 			WithHint("Set the harness's Config.Secrets.")
 	}
-	v, err := f.resolve(ctx, secrets.Use{Ref: s.secret, Connection: string(f.call.Connection), Op: f.call.Op, Field: s.path})
+	v, err := f.chain.secrets.Resolve(ctx, secrets.Use{Ref: s.secret, Connection: string(f.call.Connection), Op: f.call.Op, Field: s.path})
 	if err == nil {
 		err = f.chain.scrub.AddSecret(v)
 	}
@@ -69,11 +68,6 @@ func (f *flight) secret(ctx context.Context, s *special) (string, error) {
 		return "", fault.From(err, fault.SecretUnavailable)
 	}
 	return v.Reveal(), nil
-}
-
-func (f *flight) resolve(ctx context.Context, use secrets.Use) (v secrets.Value, err error) {
-	defer f.contain("the resolver of secrets", &err)
-	return f.chain.secrets.Resolve(ctx, use)
 }
 
 // blob reads a blob as the text that stands for it in arguments: text as it is,

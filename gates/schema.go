@@ -80,6 +80,15 @@ func (s *Schema) check(tree any) []fault.Issue {
 	return s.compiled.Validate(tree)
 }
 
+// checkPart checks what is filled in at one place of a tree that was checked
+// before; apart is false if only the whole can be checked.
+func (s *Schema) checkPart(at string, value any) (issues []fault.Issue, apart bool) {
+	if s == nil || s.Usable() != nil {
+		return nil, false
+	}
+	return s.compiled.ValidatePart(at, value)
+}
+
 // repair mends values in tree that were written as strings, and says where; shown is tree as the schema sees it.
 func (s *Schema) repair(shown, tree any) (any, []string) {
 	if s == nil || s.Usable() != nil {

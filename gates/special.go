@@ -1,6 +1,7 @@
 package gates
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
@@ -25,10 +26,14 @@ type special struct {
 
 func (s *special) blob() bool { return s.secret == "" && s.ref.Kind() == refs.BlobKind }
 
+// unseen reports whether what the place stands for only shows when it is filled
+// in. The schema sees the id of a reference from the beginning.
+func (s *special) unseen() bool { return s.secret != "" || s.blob() }
+
 // hasSpecials reports whether canonical arguments may hold any: all of them are
 // objects with a single name that begins with a dollar sign.
 func hasSpecials(canonical json.RawMessage) bool {
-	return strings.Contains(string(canonical), `{"$`)
+	return bytes.Contains(canonical, []byte(`{"$`))
 }
 
 // findSpecials looks for references and secrets in the arguments, takes the
@@ -41,33 +46,44 @@ func (f *flight) findSpecials(ctx context.Context) (any, []fault.Issue) {
 			return nil, []fault.Issue{*err}
 		}
 	}
+	f.shown = f.tree
 	if !hasSpecials(f.call.Args) {
-		return f.tree, nil
+		return f.shown, nil
 	}
 	var issues []fault.Issue
-	seen, _, _ := refs.Find(f.tree, func(path string, r refs.Ref, malformed error) (any, error) {
-		if malformed != nil {
-			issues = append(issues, fault.Issue{Path: path, Code: fault.RefForged, Message: "is no sound reference"})
-			return nil, nil
-		}
-		f.specials = append(f.specials, special{path: path, ref: r})
-		return r.ID(), nil
-	})
 	w := rewriter{visit: func(path []string, v map[string]any) (any, bool) {
-		name, ok := v["$secret"].(string)
-		if !ok || len(v) != 1 {
-			return nil, false
-		}
-		isSecret, issue := f.secretAt(path, name)
+		with, replaced, issue := f.standsFor(path, v)
 		if issue != nil {
 			issues = append(issues, *issue)
 		}
-		return "", isSecret
+		return with, replaced
 	}}
-	seen = w.rewrite(seen)
+	f.shown = w.rewrite(f.tree)
 	slices.SortFunc(f.specials, func(a, b special) int { return strings.Compare(a.path, b.path) })
-	return seen, issues
+	slices.SortFunc(issues, func(a, b fault.Issue) int { return strings.Compare(a.Path, b.Path) })
+	return f.shown, issues
 }
+
+// standsFor notes what an object stands for, and returns what the schema is to
+// see in its place.
+func (f *flight) standsFor(path []string, v map[string]any) (any, bool, *fault.Issue) {
+	if name, ok := v["$secret"].(string); ok && len(v) == 1 {
+		isSecret, issue := f.secretAt(path, name)
+		return anySecret, isSecret, issue
+	}
+	ref, sealed, malformed := refs.FromTree(v)
+	switch {
+	case !sealed:
+		return nil, false, nil
+	case malformed != nil:
+		return nil, false, &fault.Issue{Path: pointer(path), Code: fault.RefForged, Message: "is no sound reference"}
+	}
+	f.specials = append(f.specials, special{path: pointer(path), ref: ref})
+	return ref.ID(), true, nil
+}
+
+// anySecret stands for the value of a secret as long as that is not known.
+const anySecret = "secret"
 
 // secretAt notes a secret if its author, or the host for models, put it there.
 // Anything else of that shape is data, which no model may write.
@@ -159,7 +175,7 @@ func (f *flight) checkMarks() []fault.Issue {
 func (f *flight) unspecial(issues []fault.Issue) []fault.Issue {
 	return slices.DeleteFunc(issues, func(i fault.Issue) bool {
 		for _, s := range f.specials {
-			if (s.secret != "" || s.blob()) && (s.path == i.Path || strings.HasPrefix(s.path, i.Path+"/")) {
+			if s.unseen() && (s.path == i.Path || strings.HasPrefix(s.path, i.Path+"/")) {
 				return true
 			}
 		}

@@ -28,6 +28,16 @@ func Find(tree any, visit func(path string, r Ref, malformed error) (replace any
 	return out, f.count, nil
 }
 
+// FromTree reads one value of such a tree as Find does. Sealed says that it has
+// the form of a sealed ref; if it cannot be read all the same, malformed is why.
+func FromTree(tree any) (r Ref, sealed bool, malformed error) {
+	if members, ok := refMembers(tree); !ok || !hasSeal(members) {
+		return Ref{}, false, nil
+	}
+	r, malformed = fromTree(tree)
+	return r, true, malformed
+}
+
 // anySealed looks quickly, and in no order, whether there is anything to find.
 func anySealed(tree any) bool {
 	switch tree := tree.(type) {
@@ -53,11 +63,11 @@ type finder struct {
 }
 
 func (f *finder) node(_ place, tree any) (any, bool, error) {
-	if members, ok := refMembers(tree); !ok || !hasSeal(members) {
+	r, sealed, malformed := FromTree(tree)
+	if !sealed {
 		return f.children(tree, f.node)
 	}
 	f.count++
-	r, malformed := fromTree(tree)
 	replaced, err := f.visit(f.path.String(), r, malformed)
 	if err != nil || replaced == nil {
 		return tree, false, err

@@ -91,8 +91,10 @@ func wanted(types []string, value any) bool {
 // maxRepairDepth bounds what is taken out of one string.
 const maxRepairDepth = 32
 
-// replaced returns tree with another value at a place, in copies of all that
-// leads there.
+// Replaced returns tree with another value at the place that a JSON Pointer
+// names, in copies of all that leads there; tree itself if it has no such place.
+func Replaced(tree any, at string, value any) any { return replaced(tree, tokens(at), value) }
+
 func replaced(tree any, path []string, value any) any {
 	if len(path) == 0 {
 		return value
