@@ -40,7 +40,7 @@
 //
 // [Scrubber.JSON] also decodes every string, whatever its escapes, and reads
 // strings that hold JSON up to three times over. [Stream] finds what is split
-// over the pieces of one text.
+// over the pieces of one text, and [Scrubber.Handler] keeps values out of a log.
 //
 // # What is not found
 //

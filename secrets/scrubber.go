@@ -17,6 +17,7 @@ import (
 // and more every fifth.
 type Scrubber struct {
 	current atomic.Pointer[matcher] // nil after a value was added, until the next search
+	count   atomic.Int64            // of values; grows after current was cleared
 
 	mu      sync.Mutex
 	last    *matcher        // guarded by mu: what current was
@@ -65,7 +66,12 @@ func (s *Scrubber) register(value string) {
 			s.current.Store(nil)
 		}
 	}
+	s.count.Add(1)
 }
+
+// Count is how many different values are registered. It only grows: what was
+// searched when it was the same needs no second search.
+func (s *Scrubber) Count() int { return int(s.count.Load()) }
 
 // matcher returns the search for all values known now.
 func (s *Scrubber) matcher() *matcher {
