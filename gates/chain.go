@@ -59,7 +59,8 @@ type Options struct {
 	// with a notice; a longer structured value is an error, since a part of it
 	// is no value. 0 is 32 MiB, as much as a message of an MCP server may have.
 	MaxResult int
-	// Logger is told about hooks that failed open. Default silent.
+	// Logger is told about what failed in parts of the application. What it gets
+	// is redacted. Default silent.
 	Logger *slog.Logger
 }
 
@@ -121,6 +122,7 @@ func (o *Options) normal() {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	o.Logger = slog.New(o.Scrubber.Handler(o.Logger.Handler()))
 }
 
 // Target is a connection as it is at one moment, with the host's settings for
@@ -266,29 +268,45 @@ func (c *Chain) Tool(ctx context.Context, r *ToolRequest) *Outcome {
 	return f.run(ctx, c.tools)
 }
 
-// Event takes an event the way back: credentials in its payload are replaced,
-// and references are sealed for the call that listened. Its id, cursor and
-// identity stay, since they are compared. A payload that is no JSON, or longer
-// than a result may be, is result_invalid, and the event comes without it;
-// whether it fits the event's schema is not checked in this version.
+// Event takes an event the way back: credentials in it are replaced, and
+// references are sealed for the call that listened. A cursor with a credential in
+// it is left out, since it would lead nowhere; whoever listens on takes the one
+// that came. A payload that is no JSON, or longer than a result may be, is
+// result_invalid, and the event comes without it; whether it fits the event's
+// schema is not checked in this version.
 func (c *Chain) Event(ctx context.Context, r *Request, e provider.Event) (provider.Event, error) {
-	issue := c.payloadIssue(e.Payload)
-	if issue == nil {
-		e.Payload = c.scrub.JSON(e.Payload)
-		f := c.flight(r)
-		if e.Identity != nil {
-			f.call.Identity = *e.Identity
-		}
-		err := error(nil)
-		if e.Payload, err = f.seal(ctx, e.Payload, r.Target.Catalog.payloadMarks(e.Type)); err != nil {
-			e.Payload = nil
-			return e, f.place(err)
-		}
-		return e, nil
+	issue, marks := c.payloadIssue(e.Payload), r.Target.Catalog.payloadMarks(e.Type)
+	if issue != nil {
+		e.Payload = nil
 	}
-	e.Payload = nil
-	return e, &fault.Error{Code: fault.ResultInvalid, Op: c.scrub.String(e.Type),
-		Issues: []fault.Issue{*issue}, Err: errors.New("the event's payload cannot be used")}
+	e = c.cleanEvent(e)
+	if issue != nil {
+		return e, &fault.Error{Code: fault.ResultInvalid, Op: e.Type,
+			Issues: []fault.Issue{*issue}, Err: errors.New("the event's payload cannot be used")}
+	}
+	f := c.flight(r)
+	if e.Identity != nil {
+		f.call.Identity = *e.Identity
+	}
+	var err error
+	if e.Payload, err = f.seal(ctx, e.Payload, marks); err != nil {
+		e.Payload = nil
+		return e, f.place(err)
+	}
+	return e, nil
+}
+
+// cleanEvent replaces credentials. The same id comes back the same.
+func (c *Chain) cleanEvent(e provider.Event) provider.Event {
+	e.ID, e.Type = provider.EventID(c.scrub.String(string(e.ID))), c.scrub.String(e.Type)
+	if c.scrub.Bytes([]byte(e.Cursor)) {
+		e.Cursor = ""
+	}
+	if e.Identity != nil {
+		e.Identity = new(c.Identity(*e.Identity))
+	}
+	e.Payload = c.scrub.JSON(e.Payload)
+	return e
 }
 
 func (c *Chain) payloadIssue(payload json.RawMessage) *fault.Issue {

@@ -58,6 +58,9 @@ func redact(_ context.Context, f *flight) {
 	for i := range f.out.Content {
 		f.redactContent(&f.out.Content[i])
 	}
+	if f.out.Identity != nil {
+		f.out.Identity = new(f.chain.Identity(*f.out.Identity))
+	}
 	if f.out.Err != nil {
 		f.out.Err = scrub.Error(f.place(f.out.Err))
 	}

@@ -64,28 +64,31 @@ func (f *flight) putAway(ctx context.Context, mark refs.Mark, v any, changed *bo
 	text, _ := v.(string)
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || text == "" {
-		return nil, fault.New(fault.ResultInvalid, "a blob is not in base64")
+		return nil, fault.New(fault.ResultInvalid, "a blob is not in base64, or held a credential that was replaced")
 	}
 	*changed = true
 	mime := "application/octet-stream"
 	if len(mark.MIMETypes) == 1 {
 		mime = mark.MIMETypes[0]
 	}
-	ref, err := f.chain.keep(ctx, &f.call, mime, data, mark.Sensitive || f.chain.scrub.Bytes(data))
+	ref, err := f.chain.keep(ctx, &f.call, mime, data, mark.Sensitive)
 	return ref.Tree(), err
 }
 
 // Keep puts data away as a blob that belongs to the execution of the call, and
-// returns its handle, sealed for the call's thread. Codes: blob_unavailable,
-// store_failed.
+// returns its handle, sealed for the call's thread. Data with a credential in it
+// is not kept. Codes: blob_unavailable, store_failed.
 func (c *Chain) Keep(ctx context.Context, call *Call, mimeType string, data []byte) (refs.Ref, error) {
 	if c.blobs == nil || c.keys == nil {
 		return refs.Ref{}, fault.New(fault.BlobUnavailable, "blobs are not kept here")
 	}
-	return c.keep(ctx, call, mimeType, data, c.scrub.Bytes(data))
+	return c.keep(ctx, call, mimeType, data, false)
 }
 
 func (c *Chain) keep(ctx context.Context, call *Call, mimeType string, data []byte, sensitive bool) (refs.Ref, error) {
+	if c.scrub.Bytes(data) {
+		return refs.Ref{}, fault.New(fault.BlobUnavailable, "the blob holds a credential and is not kept")
+	}
 	info, err := c.blobs.Put(ctx, refs.BlobInfo{MIMEType: mimeType, Sensitive: sensitive,
 		Owner: string(call.Execution), Thread: string(call.Thread)}, bytes.NewReader(data))
 	if err != nil {
