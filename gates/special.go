@@ -30,26 +30,31 @@ func (s *special) blob() bool { return s.secret == "" && s.ref.Kind() == refs.Bl
 // in. The schema sees the id of a reference from the beginning.
 func (s *special) unseen() bool { return s.secret != "" || s.blob() }
 
-// hasSpecials reports whether canonical arguments may hold any: all of them are
+// maySpecials is how many of them canonical arguments hold at most: all are
 // objects with a single name that begins with a dollar sign.
-func hasSpecials(canonical json.RawMessage) bool {
-	return bytes.Contains(canonical, []byte(`{"$`))
+func maySpecials(canonical json.RawMessage) int {
+	return bytes.Count(canonical, []byte(`{"$`))
 }
+
+// usualSpecials is how many there are at most in usual arguments.
+const usualSpecials = 4
 
 // findSpecials looks for references and secrets in the arguments, takes the
 // aliases that models write for what they stand for, and returns the tree as
 // the schema is to see it: a reference as its id, a secret as any string.
 func (f *flight) findSpecials(ctx context.Context) (any, []fault.Issue) {
-	f.specials = f.specials[:0]
+	f.specials = nil
 	if f.call.Source == SourceModel && f.chain.aliases != nil {
 		if err := f.takeAliases(ctx); err != nil {
 			return nil, []fault.Issue{*err}
 		}
 	}
 	f.shown = f.tree
-	if !hasSpecials(f.call.Args) {
+	most := maySpecials(f.call.Args)
+	if most == 0 {
 		return f.shown, nil
 	}
+	f.specials = make([]special, 0, min(most, usualSpecials))
 	var issues []fault.Issue
 	w := rewriter{visit: func(path []string, v map[string]any) (any, bool) {
 		with, replaced, issue := f.standsFor(path, v)
@@ -127,7 +132,7 @@ func (f *flight) takeAliases(ctx context.Context) *fault.Issue {
 		changed = true
 		return ref.Tree(), true
 	}
-	if hasSpecials(f.call.Args) {
+	if maySpecials(f.call.Args) > 0 {
 		w := rewriter{visit: func(_ []string, v map[string]any) (any, bool) {
 			if alias, ok := v["$ref"].(string); ok && len(v) == 1 {
 				return resolve(alias)

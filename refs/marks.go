@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/internal/schema"
 )
@@ -63,12 +65,13 @@ func (m *Marks) At(path string) (Mark, bool) {
 		return Mark{}, false
 	}
 	nodes := closure([]*node{m.root}, 0, anything)
-	for _, name := range split(path) {
+	for name := range jsontext.Pointer(path).Tokens() {
+		index, isIndex := index(name)
 		var next []*node
 		for _, n := range nodes {
 			next = n.named(name, next)
-			if i, err := strconv.Atoi(name); err == nil && i >= 0 {
-				next = n.item(i, next)
+			if isIndex {
+				next = n.item(index, next)
 			}
 		}
 		nodes = closure(next, 0, anything)
@@ -77,6 +80,15 @@ func (m *Marks) At(path string) (Mark, bool) {
 		return merge(marks, false), true
 	}
 	return Mark{}, false
+}
+
+// index reads the part of a pointer that may be one of a list.
+func index(name string) (int, bool) {
+	if name == "" || name[0] < '0' || name[0] > '9' {
+		return 0, false
+	}
+	i, err := strconv.Atoi(name)
+	return i, err == nil
 }
 
 // walker goes through a value beside the schemas that are about it, which are

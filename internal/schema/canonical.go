@@ -27,9 +27,7 @@ func Canonical(value []byte, depth int) (json.RawMessage, any, *fault.Issue) {
 	if issue != nil {
 		return nil, nil, issue
 	}
-	w := writer{out: make([]byte, 0, len(value)), names: make([]string, 0, usualNames)}
-	w.node(tree)
-	return w.out, tree, nil
+	return encode(tree, len(value)), tree, nil
 }
 
 // usualNames is how many names the objects on one branch usually have, so that
@@ -116,8 +114,11 @@ func rank(c byte) byte {
 
 // Encode returns the canonical form of a tree that [Canonical] or [Parse] made,
 // or that was put together from parts of such trees and valid strings.
-func Encode(tree any) json.RawMessage {
-	w := writer{out: make([]byte, 0, 256), names: make([]string, 0, usualNames)}
+func Encode(tree any) json.RawMessage { return encode(tree, 256) }
+
+// encode writes a tree that has about this many bytes.
+func encode(tree any, size int) json.RawMessage {
+	w := writer{out: make([]byte, 0, size), names: make([]string, 0, usualNames)}
 	w.node(tree)
 	return w.out
 }

@@ -157,12 +157,18 @@ func (r *reader) node() (any, *fault.Issue) {
 	return nil, nil
 }
 
+// usualItems is how many items most arrays have at most.
+const usualItems = 4
+
 func (r *reader) array() (any, *fault.Issue) {
 	items := []any{}
 	for r.dec.PeekKind() != ']' {
 		item, issue := r.node()
 		if issue != nil {
 			return nil, issue
+		}
+		if len(items) == 0 {
+			items = make([]any, 0, usualItems)
 		}
 		items = append(items, item)
 	}

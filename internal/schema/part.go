@@ -26,7 +26,7 @@ func (s *Schema) ValidatePart(at string, value any) (found []fault.Issue, apart 
 	if !byMember(part) {
 		return nil, false
 	}
-	found = (&Schema{compiled: part, document: s.document}).Validate(value)
+	found = s.validate(part, value)
 	for i := range found {
 		found[i].Path = cut(at + found[i].Path)
 	}

@@ -22,13 +22,16 @@ const maxIssues = 50
 // Validate reports how a tree from Canonical or Parse differs from the schema:
 // one finding per field, at most 50, by path. Findings name fields and what was
 // expected; they never repeat what was given, since it may be secret.
-func (s *Schema) Validate(tree any) (found []fault.Issue) {
+func (s *Schema) Validate(tree any) []fault.Issue { return s.validate(s.compiled, tree) }
+
+// validate checks a value against the schema or a part of it.
+func (s *Schema) validate(part *jsonschema.Schema, value any) (found []fault.Issue) {
 	defer func() {
 		if p := recover(); p != nil {
 			found = []fault.Issue{{Message: "cannot be checked against its schema"}}
 		}
 	}()
-	err := s.compiled.Validate(tree)
+	err := part.Validate(value)
 	if err == nil {
 		return nil
 	}
