@@ -94,8 +94,11 @@ func (a *Approval) Answer() *provider.Answer {
 	return &provider.Answer{}
 }
 
-// byTimeout is who denies when nobody does.
-const byTimeout = "timeout"
+// Who denies when nobody does: the time that passed, or the execution that ended.
+const (
+	byTimeout = "timeout"
+	byEnd     = "execution"
+)
 
 // clone copies a with all that it points to.
 func (a *Approval) clone() *Approval {

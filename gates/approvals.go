@@ -72,9 +72,9 @@ func (b *Approvals) view(ctx context.Context, f func(approvalTx) error) error {
 // without Expires it is [DefaultApprovalTimeout] from now. What it returns
 // belongs to the caller and has all of the arguments.
 //
-// A call for which there is a request that has neither run out nor been used
-// gets that one, decided or not: so a run that was cut and resumed finds its
-// answer. One for which there is permission for the execution gets a request
+// A call for which there is a request that has neither run out nor been used,
+// nor ended with its execution, gets that one, decided or not: so a run that was
+// cut and resumed finds its answer. One for which there is permission for the execution gets a request
 // that is decided already.
 //
 // Arguments that are no sound JSON, and requests that are too long to be stored,

@@ -94,10 +94,20 @@ func (tx approvalTx) same(a *Approval) (*Approval, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !same.Used.IsZero() || !tx.now.Before(same.Expires) || same.Decision.By == byTimeout {
+	if !same.Used.IsZero() || !tx.now.Before(same.Expires) || !same.answered() {
 		return nil, nil
 	}
+	if same.Decision.Scope == ThisExecution {
+		if grant, err := tx.grant(a); grant == nil {
+			return nil, err // it ended with its execution, whose id is used again
+		}
+	}
 	return same, nil
+}
+
+// answered reports whether a decision, if there is one, is somebody's.
+func (a *Approval) answered() bool {
+	return a.Decision.Verdict != Deny || a.Decision.By != byTimeout && a.Decision.By != byEnd
 }
 
 // open stores a request with its indexes.
@@ -246,7 +256,7 @@ func (tx approvalTx) end(execution provider.ExecutionID) error {
 		}
 	}
 	return tx.eachWaiting(prefix, func(a *Approval) error {
-		return tx.close(a, Decision{Verdict: Deny, Reason: "the execution ended", By: "execution"})
+		return tx.close(a, Decision{Verdict: Deny, Reason: "the execution ended", By: byEnd})
 	})
 }
 

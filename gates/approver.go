@@ -19,8 +19,14 @@ type Approver interface {
 	Approve(ctx context.Context, a *Approval) (Decision, error)
 }
 
-// ApproverFunc is a function as an Approver. One that always abstains is for
-// programs where people decide elsewhere, as through [NewHandler].
+// Elsewhere is the Approver of programs where people decide by other means, as
+// through [NewHandler]: it leaves every decision to whoever calls
+// [Approvals.Decide].
+func Elsewhere() Approver {
+	return ApproverFunc(func(context.Context, *Approval) (Decision, error) { return Decision{}, nil })
+}
+
+// ApproverFunc is a function as an Approver.
 type ApproverFunc func(context.Context, *Approval) (Decision, error)
 
 // Approve calls f.
