@@ -133,6 +133,7 @@ func (x *execution) send(ctx context.Context, w *wanted, ev event.Event) *gates.
 	if err != nil {
 		return &gates.Outcome{Err: placedCall(err, w.call)}
 	}
+	at := w.sup // where the call goes in the end
 	out := x.h.chain.Call(ctx, &gates.Request{
 		Call: w.call, Target: *t, Purse: x.purse, Trace: x.h.trace(ctx), Asked: x.asked(ev),
 		Live: func(ctx context.Context) (*gates.Target, error) {
@@ -148,7 +149,7 @@ func (x *execution) send(ctx context.Context, w *wanted, ev event.Event) *gates.
 			c := w.call
 			c.Connection = to
 			now, t, err := x.target(ctx, sup, c)
-			l = now
+			at, l = sup, now
 			return t, err
 		},
 		Progress: func(p provider.Progress) {
@@ -157,10 +158,19 @@ func (x *execution) send(ctx context.Context, w *wanted, ev event.Event) *gates.
 			x.emit(ev)
 		},
 	})
+	x.allowed(out)
 	if out.Identity != nil {
-		w.sup.seen(l, *out.Identity)
+		at.seen(l, *out.Identity)
 	}
 	return out
+}
+
+// allowed notes that something went out under an approval, which may have been
+// given before a restart.
+func (x *execution) allowed(out *gates.Outcome) {
+	if out.Approval != "" {
+		x.approvals.Store(true)
+	}
 }
 
 // target waits for a connection and says what a call meets there.

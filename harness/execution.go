@@ -31,7 +31,7 @@ type execution struct {
 	started time.Time
 	purse   *gates.Purse // what the execution may spend; nil without a budget
 
-	approvals atomic.Bool // somebody was asked for one
+	approvals atomic.Bool // somebody was asked for one, now or before a restart
 
 	mu    sync.Mutex
 	calls map[string]bool // call ids seen
@@ -50,7 +50,7 @@ func (x *execution) run(ctx context.Context, s steps.Step, u *uses, input json.R
 	x.scope = newScope(x.h, x.h.scope, set)
 	x.models = newScope(x.h, x.scope, u.attach)
 	x.calls, x.told, x.pins = map[string]bool{}, map[string]bool{}, map[connection.Name]*gates.Catalog{}
-	defer x.release(ctx)
+	defer func() { x.release(ctx, x.interrupted(err)) }()
 	// Connections outlive the steps that are cut: release stops them.
 	x.scope.start(context.WithoutCancel(ctx))
 	x.models.start(context.WithoutCancel(ctx))
@@ -84,12 +84,18 @@ func (x *execution) settle(ctx context.Context) error {
 	return ended(ctx)
 }
 
-// release ends what the execution attached. It is not cut short by the end of
-// the execution's context.
-func (x *execution) release(ctx context.Context) {
+// interrupted reports whether the execution has not ended but was cut by the end
+// of the harness: another one may go on with it, and with what was asked for.
+func (x *execution) interrupted(err error) bool { return err != nil && x.h.life.Err() != nil }
+
+// release ends what the execution attached, and what it was allowed unless it is
+// to go on. It is not cut short by the end of the execution's context.
+func (x *execution) release(ctx context.Context, interrupted bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit+time.Second)
 	defer cancel()
-	x.endApprovals(ctx)
+	if !interrupted {
+		x.endApprovals(ctx)
+	}
 	for _, s := range []*scope{x.models, x.scope} {
 		if err := s.stop(ctx); err != nil {
 			x.emit(event.Event{Type: event.Warning, Text: "connection of the turn was not released cleanly", Err: err})

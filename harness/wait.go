@@ -138,6 +138,7 @@ func (l *listening) listen(ctx context.Context) (provider.Subscription, error) {
 			req.After = l.cursor
 			return listener.Listen(ctx, req)
 		})
+	l.x.allowed(out)
 	if l.gate = out.Gate; out.Err != nil {
 		return nil, out.Err
 	}
@@ -149,10 +150,7 @@ func (l *listening) listen(ctx context.Context) (provider.Subscription, error) {
 
 // request is the listening as the gates see it.
 func (l *listening) request() *gates.Request {
-	target := l.sup.target(l.link)
-	target.Name = l.call.Connection
-	target.Send = nil
-	return &gates.Request{Call: l.call, Target: *target, Purse: l.x.purse, Asked: l.x.asked(l.event(event.WaitStarted)),
+	return &gates.Request{Call: l.call, Target: *l.target(), Purse: l.x.purse, Asked: l.x.asked(l.event(event.WaitStarted)),
 		Live: func(ctx context.Context) (*gates.Target, error) {
 			link, err := l.sup.await(ctx, l.call.Connection)
 			if err != nil {
@@ -162,8 +160,15 @@ func (l *listening) request() *gates.Request {
 				return nil, fault.New(fault.Unavailable, "connection was made anew while an approval was waited for").
 					At(string(l.call.Connection), l.call.Op)
 			}
-			return target, nil
+			return l.target(), nil
 		}}
+}
+
+// target is the connection that is listened to as it is now.
+func (l *listening) target() *gates.Target {
+	t := l.sup.target(l.link)
+	t.Name, t.Send = l.call.Connection, nil
+	return t
 }
 
 // match pulls events until one fits, and closes the subscription. Each pull
