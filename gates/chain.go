@@ -263,7 +263,7 @@ type ToolRequest struct {
 // and is not asked.
 func (c *Chain) Tool(ctx context.Context, r *ToolRequest) *Outcome {
 	f := &flight{chain: c, call: r.Call, before: r.Before, purse: r.Purse, handles: r.Handles,
-		entry: &entry{def: r.Call.Operation, args: r.Args}}
+		target: &Target{}, entry: &entry{def: r.Call.Operation, args: r.Args}}
 	f.send = func(ctx context.Context) error { return f.invoke(ctx, r) }
 	return f.run(ctx, c.tools)
 }

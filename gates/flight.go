@@ -70,7 +70,7 @@ func backStages() []stage {
 type flight struct {
 	chain   *Chain
 	call    Call
-	target  Target
+	target  *Target // never written to
 	read    bool
 	handles bool // a Go tool takes references as they are
 	live    func(context.Context) (*Target, error)
@@ -98,7 +98,7 @@ type flight struct {
 
 // meet makes t the connection that the call is about.
 func (f *flight) meet(t *Target) {
-	f.target = *t
+	f.target = t
 	f.call.Identity, f.call.Lease = t.Identity, t.Lease
 	if t.Name != "" {
 		f.call.Connection = t.Name

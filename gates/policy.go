@@ -13,7 +13,7 @@ import (
 // gate that asks for it, which comes after every check that could refuse; where
 // nobody can be asked it is refused at once.
 func askPolicy(_ context.Context, f *flight) error {
-	verdict, why := judge(f.target.Policy, f.call.Operation, f.read)
+	verdict, why := judge(&f.target.Policy, &f.call.Operation, f.read)
 	f.ask, f.permitted = "", false
 	switch verdict {
 	case permit:
@@ -42,7 +42,7 @@ const (
 // judge finds the strictest word: deny, approve, allow, guarded, mode. Patterns
 // apply to operations and reads alike; the mode only to operations, since reads
 // change nothing.
-func judge(p connection.Policy, op provider.Operation, read bool) (ruling, string) {
+func judge(p *connection.Policy, op *provider.Operation, read bool) (ruling, string) {
 	if pattern, ok := match(p.Deny, op.Name); ok {
 		return refuse, "the Deny pattern " + fault.Quote(pattern) + " matches"
 	}
@@ -64,7 +64,7 @@ func judge(p connection.Policy, op provider.Operation, read bool) (ruling, strin
 	return judgeMode(p, op)
 }
 
-func judgeMode(p connection.Policy, op provider.Operation) (ruling, string) {
+func judgeMode(p *connection.Policy, op *provider.Operation) (ruling, string) {
 	switch p.Mode {
 	case connection.Auto:
 		return permit, ""
@@ -83,7 +83,7 @@ func judgeMode(p connection.Policy, op provider.Operation) (ruling, string) {
 // profile or the host states counts if it says that the operation may be
 // repeated and says nothing of effects; what the server says counts only if the
 // host trusts it.
-func harmless(op provider.Operation, trust bool) bool {
+func harmless(op *provider.Operation, trust bool) bool {
 	facts := op.Facts
 	if facts.Effects || facts.Once || facts.Reconcile != "" {
 		return false
