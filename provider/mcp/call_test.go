@@ -184,6 +184,8 @@ func TestOddAnswersToCalls(t *testing.T) {
 		{"unknown content type", `{"content":[{"type":"hologram","text":"x"}]}`, "", ""},
 		{"error without text", `{"isError":true}`, fault.OpFailed, ""},
 		{"json-rpc error", `!{"jsonrpc":"2.0","id":$ID,"error":{"code":-31999,"message":"boom"}}`, fault.OpFailed, "-31999"},
+		{"doubt of the server's own", `{"isError":true,"_meta":{"tools.noetic/outcome-unknown":{"reason":"killed"}},"content":[]}`, fault.OutcomeUnknown, ""},
+		{"odd doubt", `{"isError":true,"_meta":{"tools.noetic/outcome-unknown":"yes"},"content":[]}`, fault.OpFailed, ""},
 		{"odd _meta", `{"_meta":{"tools.noetic/guarded":7,"tools.noetic/identity":[]},"content":[]}`, "", ""},
 		{"noise before the answer", "!\u2028 not json\n[]\n" + `{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}`, "", ""},
 		{"crlf and blank lines", "!\r\n\r\n" + `{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}` + "\r", "", ""},

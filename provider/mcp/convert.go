@@ -26,6 +26,9 @@ type resultMeta struct {
 		Reason string `json:"reason"`
 	} `json:"tools.noetic/guarded"`
 	Identity *provider.Identity `json:"tools.noetic/identity"`
+	Unknown  *struct {
+		Reason string `json:"reason"`
+	} `json:"tools.noetic/outcome-unknown"`
 }
 
 // UnmarshalJSON reads what it knows and ignores malformed values: _meta is
@@ -40,6 +43,9 @@ func (m *resultMeta) UnmarshalJSON(data []byte) error {
 	}
 	if raw, ok := all[metaIdentity]; ok && json.Unmarshal(raw, &m.Identity) != nil {
 		m.Identity = nil
+	}
+	if raw, ok := all[metaUnknown]; ok && json.Unmarshal(raw, &m.Unknown) != nil {
+		m.Unknown = nil
 	}
 	return nil
 }
@@ -68,8 +74,8 @@ type resourceContents struct {
 }
 
 // decodeCall reads the result of tools/call. A result that says that the tool
-// failed is Refused or Guarded; one that is no result yet must not pass for an
-// empty success.
+// failed is Refused or Guarded, or Unknown if that is what it says; one that is
+// no result yet must not pass for an empty success.
 func decodeCall(raw json.RawMessage) (*provider.CallResult, error) {
 	var r callResult
 	if err := decodeObject(raw, &r); err != nil {
@@ -81,6 +87,9 @@ func decodeCall(raw json.RawMessage) (*provider.CallResult, error) {
 	if r.IsError {
 		if g := r.Meta.Guarded; g != nil {
 			return nil, provider.Guarded(plain(g.Target), plain(g.Reason))
+		}
+		if u := r.Meta.Unknown; u != nil {
+			return nil, provider.Unknown(fmt.Errorf("the server does not know what became of it: %s", plain(u.Reason)))
 		}
 		return nil, provider.Refused("", failureText(r))
 	}

@@ -7,6 +7,7 @@ const (
 	metaApproval = "tools.noetic/approval"        // on tools/call: the token of a granted approval
 	metaGuarded  = "tools.noetic/guarded"         // in an isError result: {target, reason}
 	metaIdentity = "tools.noetic/identity"        // on any result: {surface, instance, epoch}
+	metaUnknown  = "tools.noetic/outcome-unknown" // in an isError result: {reason}; our own word
 
 	// capConnection is the capability extension (or, in older servers, the
 	// experimental capability) in which a server describes its connection.
