@@ -93,6 +93,7 @@ type flight struct {
 	trail     *trail          // of the record; nil without an audit
 	wire      json.RawMessage // the arguments as they are sent, for the provider only
 	passed    []gate          // the gates before the one that is asked now
+	reply     parsed
 	out       Outcome
 }
 

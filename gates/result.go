@@ -1,7 +1,9 @@
 package gates
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -48,7 +50,30 @@ func (f *flight) resultIssues() []fault.Issue {
 		}
 		return nil
 	}
-	return s.Check(value)
+	tree, issue := f.reply.of(value)
+	if issue != nil {
+		return []fault.Issue{*issue}
+	}
+	return s.check(tree)
+}
+
+// parsed is a text with its tree, so that what several stages look at is read once.
+type parsed struct {
+	text json.RawMessage
+	tree any
+}
+
+// of returns the tree of a text, which is the same one as before in most cases.
+func (p *parsed) of(text json.RawMessage) (any, *fault.Issue) {
+	if p.text != nil && bytes.Equal(p.text, text) {
+		return p.tree, nil
+	}
+	tree, issue := schema.Parse(text, maxResultDepth)
+	if issue != nil {
+		return nil, issue
+	}
+	p.text, p.tree = text, tree
+	return tree, nil
 }
 
 // redact replaces credentials in everything that came back.

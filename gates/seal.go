@@ -33,7 +33,7 @@ func (f *flight) seal(ctx context.Context, value json.RawMessage, marks *refs.Ma
 	if marks == nil || f.chain.keys == nil || len(value) == 0 {
 		return value, nil
 	}
-	tree, issue := schema.Parse(value, maxResultDepth)
+	tree, issue := f.reply.of(value)
 	if issue != nil {
 		return nil, &fault.Error{Code: fault.ResultInvalid, Issues: []fault.Issue{*issue}}
 	}
@@ -47,13 +47,21 @@ func (f *flight) seal(ctx context.Context, value json.RawMessage, marks *refs.Ma
 			return nil, err
 		}
 		changed = true
-		ref, err = f.chain.keys.Seal(ref, f.scope(), mark.Volatile)
-		return ref.Tree(), err
+		if ref, err = f.chain.keys.Seal(ref, f.scope(), mark.Volatile); err != nil {
+			return nil, err
+		}
+		return written(ref)
 	})
 	if err != nil || !changed {
 		return value, err
 	}
 	return schema.Encode(sealed), nil
+}
+
+// written is a reference as a part of a tree that is only to be encoded.
+func written(ref refs.Ref) (any, error) {
+	text, err := ref.MarshalJSON()
+	return json.RawMessage(text), err
 }
 
 // putAway keeps a blob, which comes as base64, and returns its handle.
@@ -72,7 +80,10 @@ func (f *flight) putAway(ctx context.Context, mark refs.Mark, v any, changed *bo
 		mime = mark.MIMETypes[0]
 	}
 	ref, err := f.chain.keep(ctx, &f.call, mime, data, mark.Sensitive)
-	return ref.Tree(), err
+	if err != nil {
+		return nil, err
+	}
+	return written(ref)
 }
 
 // Keep puts data away as a blob that belongs to the execution of the call, and

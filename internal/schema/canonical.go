@@ -48,6 +48,8 @@ func (w *writer) node(tree any) {
 		w.out = strconv.AppendBool(w.out, tree)
 	case json.Number:
 		w.out = append(w.out, tree...)
+	case json.RawMessage:
+		w.out = append(w.out, tree...)
 	case string:
 		w.string(tree)
 	case []any:
@@ -113,7 +115,8 @@ func rank(c byte) byte {
 }
 
 // Encode returns the canonical form of a tree that [Canonical] or [Parse] made,
-// or that was put together from parts of such trees and valid strings.
+// or that was put together from parts of such trees and valid strings. What is
+// written in canonical form already may be in it as a json.RawMessage.
 func Encode(tree any) json.RawMessage { return encode(tree, 256) }
 
 // encode writes a tree that has about this many bytes.
