@@ -42,9 +42,9 @@
 // Events of one execution are in the order in which they happened; ids grow.
 // A bounded number of past events is kept for late readers, and a reader that
 // falls behind further than that gets one events_dropped in place of what it
-// missed. Credentials that a provider registered are replaced before an event is
-// made. A model that spells one out over several text deltas is not noticed; in
-// the item that follows it is.
+// missed. Credentials that are known are replaced before an event is made, also
+// where a model spells one out over several deltas: a piece that may be the
+// beginning of one comes with the next.
 package event
 
 import (

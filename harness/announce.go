@@ -106,6 +106,7 @@ func (s *supervisor) changeOf(l *link, c provider.Change) {
 
 // seen compares an identity that came with a result against the known one.
 func (s *supervisor) seen(l *link, now provider.Identity) {
+	now = s.h.chain.Identity(now)
 	if was := l.know(now); was != now && s.announced(l) {
 		s.replaced(l.name, was, now)
 	}

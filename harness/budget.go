@@ -26,6 +26,7 @@ func (d *dialogue) pay() (*gates.Reservation, error) {
 // meter tells what a round of the model took.
 func (d *dialogue) meter(ctx context.Context, used model.Usage, took time.Duration, err error) {
 	if m := d.r.x.h.config.Meter; m != nil {
+		defer d.r.x.h.contain(new(error), "the meter")
 		m.Record(ctx, gates.Usage{Thread: d.r.x.thread, Execution: d.r.x.id, Source: gates.SourceModel,
 			Step: string(d.path), Tokens: tokens(used), Latency: took, Outcome: fault.CodeOf(err)})
 	}

@@ -13,6 +13,7 @@ type conversation struct {
 	mu    sync.Mutex
 	items []model.Item
 	base  int // how many were there before this run
+	known int // how many credentials the items were looked through for
 }
 
 func newConversation(history []model.Item) *conversation {
@@ -30,6 +31,16 @@ func (c *conversation) view() []model.Item {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clip(c.items)
+}
+
+// redact looks through all items once more if more credentials are known than
+// before: what was registered later may have been said earlier.
+func (c *conversation) redact(r redactor) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := r.Count(); known != c.known {
+		c.items, c.known = r.items(c.items), known
+	}
 }
 
 // added returns what this run appended.

@@ -61,7 +61,7 @@ func (x *execution) run(ctx context.Context, s steps.Step, u *uses, input json.R
 		return nil, err
 	}
 	out, err = steps.Run(ctx, &runtime{x: x, log: x.log}, s, input)
-	return out, because(ctx, err)
+	return x.h.scrubber.JSON(out), x.h.scrubber.Error(because(ctx, err))
 }
 
 // because adds to an error why the run was cut, if it was.
@@ -174,6 +174,7 @@ func (x *execution) emit(ev event.Event) {
 
 // add appends items to a conversation and says so.
 func (x *execution) add(log *conversation, items ...model.Item) {
+	items = x.h.redactor().items(items)
 	log.append(items...)
 	for i := range items {
 		x.emit(event.Event{Type: event.ItemAppended, Item: &items[i]})
@@ -219,7 +220,8 @@ func (r *runtime) Fork(_ context.Context, _ steps.Path, kind steps.Kind) (steps.
 	return fork, func(error) error { return nil }, nil
 }
 
-// Run runs a step with its connections and returns its output. input is
+// Run runs a step with its connections and returns its output, in which, as in
+// errors, credentials and secrets that are known are replaced. input is
 // marshalled as JSON; nil is null. The run reads its thread's conversation and
 // does not add to it. It starts the harness if that has not happened.
 //

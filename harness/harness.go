@@ -122,7 +122,8 @@ type Config struct {
 	Audit gates.Audit
 	// Meter is told what every call and every round of a model took.
 	Meter gates.Meter
-	// Logger takes remarks and the output of child processes. Default silent.
+	// Logger takes remarks and the output of child processes, with credentials
+	// replaced. Default silent.
 	Logger *slog.Logger
 	// Tracer follows work as spans. Nil costs nothing.
 	Tracer event.Tracer
@@ -186,6 +187,7 @@ func New(config Config) (*AgentHarness, error) {
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
+	h.log = slog.New(h.scrubber.Handler(h.log.Handler()))
 	if h.graph == nil && config.Model != nil {
 		h.graph = steps.Loop{ID: "agent", Body: steps.CallModel{ID: "turn"}, Until: steps.NoToolCalls()}
 	}
@@ -349,8 +351,8 @@ func (h *AgentHarness) Abort(ctx context.Context, thread ThreadID, reason string
 	return t.abort(ctx, reason)
 }
 
-// Manifest returns what a connection offers, waiting for it if it is about to
-// be ready. The caller owns the result.
+// Manifest returns what a connection offers, with credentials replaced, waiting
+// for it if it is about to be ready. The caller owns the result.
 func (h *AgentHarness) Manifest(ctx context.Context, name connection.Name) (*provider.Manifest, error) {
 	if err := h.begin(); err != nil {
 		return nil, err
@@ -367,5 +369,5 @@ func (h *AgentHarness) Manifest(ctx context.Context, name connection.Name) (*pro
 		return nil, err
 	}
 	catalog, _ := l.current()
-	return catalog.Manifest(), nil
+	return h.chain.Manifest(catalog.Manifest()), nil
 }

@@ -13,6 +13,7 @@ import (
 type link struct {
 	name connection.Name
 	conn provider.Conn
+	back *gates.Chain    // takes what the peer says of itself the way back
 	done <-chan struct{} // closed when conn is lost
 
 	refreshing sync.Mutex // one refresh at a time, so that the newest manifest stays
@@ -20,6 +21,11 @@ type link struct {
 	mu       sync.Mutex
 	catalog  *gates.Catalog    // guarded by mu
 	identity provider.Identity // guarded by mu
+}
+
+func newLink(name connection.Name, conn provider.Conn, back *gates.Chain) *link {
+	return &link{name: name, conn: conn, back: back, done: conn.Done(),
+		catalog: gates.NewCatalog(name, back.Manifest(conn.Manifest())), identity: back.Identity(conn.Identity())}
 }
 
 // alive reports whether calls can be sent.
@@ -42,7 +48,7 @@ func (l *link) current() (*gates.Catalog, provider.Identity) {
 func (l *link) refresh() (*gates.Catalog, bool) {
 	l.refreshing.Lock()
 	defer l.refreshing.Unlock()
-	m := l.conn.Manifest()
+	m := l.back.Manifest(l.conn.Manifest())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if m == nil || reflect.DeepEqual(m, l.catalog.Manifest()) {
@@ -54,6 +60,7 @@ func (l *link) refresh() (*gates.Catalog, bool) {
 
 // know takes an identity and returns the one before.
 func (l *link) know(now provider.Identity) (was provider.Identity) {
+	now = l.back.Identity(now)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	was, l.identity = l.identity, now

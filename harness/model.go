@@ -33,6 +33,7 @@ type dialogue struct {
 	req   model.Request
 	tools map[string]tool
 	round int
+	known int  // how many credentials the tools were looked through for
 	named bool // a blob of the thread has a name that models know
 }
 
@@ -92,7 +93,7 @@ func (r *runtime) dialogue(path steps.Path, s *steps.CallModel) (*dialogue, erro
 	if d.req.Instructions == "" {
 		d.req.Instructions = x.h.config.Instructions
 	}
-	d.tools, d.req.Tools = offer.tools, slices.Clip(offer.specs)
+	d.tools, d.req.Tools, d.known = offer.tools, slices.Clip(offer.specs), offer.known
 	return d, nil
 }
 
@@ -127,6 +128,7 @@ func (d *dialogue) next(ctx context.Context) (*model.Reply, error) {
 	}
 	d.inject()
 	d.offerPages(ctx)
+	d.redact()
 	d.req.Items = d.r.log.view()
 	last := d.round > limit
 	if last {
@@ -144,6 +146,17 @@ func (d *dialogue) next(ctx context.Context) (*model.Reply, error) {
 			WithHint("Raise CallModel.MaxRounds, or give the model a smaller task.")
 	}
 	return reply, d.runAll(ctx, d.take(reply))
+}
+
+// redact replaces credentials in all that the model is told, those included that
+// were registered since it was told last.
+func (d *dialogue) redact() {
+	r := d.r.x.h.redactor()
+	d.r.log.redact(r)
+	if known := r.Count(); known != d.known {
+		d.req.Tools, d.known = r.tools(d.req.Tools), known
+	}
+	d.req.Instructions, d.req.Output = r.String(d.req.Instructions), r.output(d.req.Output)
 }
 
 // runAll runs the calls of a round one after the other. Each gets a result even

@@ -10,7 +10,6 @@ import (
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
-	"github.com/bridle-dev/bridle/model"
 )
 
 // Events yields what happens on a thread, or everywhere for "": the kept events
@@ -40,27 +39,19 @@ func onThread(thread ThreadID) func(Event) bool {
 // emit publishes an event with credentials replaced.
 func (h *AgentHarness) emit(ev event.Event) {
 	ev.Text = h.scrubber.String(ev.Text)
-	ev.Item = h.scrubItem(ev.Item)
+	ev.Data = h.redactor().data(ev.Data)
+	if ev.Item != nil {
+		if clean, had := h.redactor().item(*ev.Item); had {
+			ev.Item = new(clean)
+		}
+	}
 	if ev.Err != nil {
 		ev.Err = h.chain.Error(ev.Err)
 	}
 	h.hub.publish(ev)
 }
 
-// scrubItem returns the item with credentials replaced: itself if it has none.
-func (h *AgentHarness) scrubItem(it *model.Item) *model.Item {
-	if it == nil {
-		return nil
-	}
-	clean := *it
-	clean.Args = h.scrubber.JSON(it.Args)
-	clean.Parts = nil
-	for _, p := range it.Parts {
-		p.Text = h.scrubber.String(p.Text)
-		clean.Parts = append(clean.Parts, p)
-	}
-	return &clean
-}
+func (h *AgentHarness) redactor() redactor { return redactor{h.scrubber} }
 
 // span starts a span if someone follows. The returned function ends it.
 func (h *AgentHarness) span(ctx context.Context, s event.Span) (context.Context, func(error)) {
@@ -111,7 +102,7 @@ func (h *AgentHarness) Status() Status {
 // under the configured name while there is none.
 func (s *supervisor) status(tools map[connection.Name][]string) []connection.Status {
 	s.mu.Lock()
-	base := connection.Status{Name: s.name, State: s.state, Err: s.err, RetryAt: s.retryAt, Attempts: s.attempts}
+	base := connection.Status{Name: s.name, State: s.state, Err: s.h.chain.Error(s.err), RetryAt: s.retryAt, Attempts: s.attempts}
 	links := s.links
 	s.mu.Unlock()
 	if len(links) == 0 {
@@ -121,7 +112,7 @@ func (s *supervisor) status(tools map[connection.Name][]string) []connection.Sta
 	for _, l := range links {
 		st := base
 		catalog, identity := l.current()
-		st.Name, st.Identity, st.Notes, st.Tools = l.name, identity, append(catalog.Notes(), s.remarks(catalog)...), tools[l.name]
+		st.Name, st.Identity, st.Notes, st.Tools = l.name, s.h.chain.Identity(identity), append(catalog.Notes(), s.remarks(catalog)...), tools[l.name]
 		for i := range st.Notes {
 			st.Notes[i] = s.h.scrubber.String(st.Notes[i])
 		}

@@ -15,6 +15,7 @@ import (
 type offer struct {
 	tools map[string]tool // by the name the model uses
 	specs []model.Tool    // in a stable order
+	known int             // how many credentials the specs were looked through for
 }
 
 // add appends tools whose names are not there yet.
@@ -43,7 +44,7 @@ func (x *execution) offer(s *steps.CallModel) (*offer, error) {
 	}
 	set := x.toolset(s.Tools)
 	x.tellClashes(set)
-	o := &offer{tools: map[string]tool{}}
+	o := &offer{tools: map[string]tool{}, known: set.whole.known}
 	o.add(set.funcs...)
 	var errs []error
 	for _, t := range s.Tools {
@@ -76,13 +77,13 @@ type toolsets struct {
 
 // toolset returns the tool set of this execution beside the Go tools of a list.
 func (x *execution) toolset(list []steps.Tool) *toolset {
-	set := &toolset{links: x.models.links()}
+	set := &toolset{links: x.models.links(), whole: offer{tools: map[string]tool{}, known: x.h.scrubber.Count()}}
 	for _, o := range set.links {
 		set.catalogs = append(set.catalogs, x.pin(o.link))
 	}
 	for _, t := range list {
 		if f, ok := t.(*steps.FuncTool); ok {
-			set.funcs = append(set.funcs, funcTool(f))
+			set.funcs = append(set.funcs, x.funcTool(f))
 		}
 	}
 	if len(x.scope.own)+len(x.models.own) > 0 {
@@ -99,7 +100,7 @@ func (x *execution) toolset(list []steps.Tool) *toolset {
 
 // same reports whether two tool sets come to the same.
 func (s *toolset) same(other *toolset) bool {
-	return s != nil && slices.Equal(s.links, other.links) && slices.Equal(s.catalogs, other.catalogs) &&
+	return s != nil && s.whole.known == other.whole.known && slices.Equal(s.links, other.links) && slices.Equal(s.catalogs, other.catalogs) &&
 		slices.EqualFunc(s.funcs, other.funcs, func(a, b tool) bool { return a.fn == b.fn })
 }
 
@@ -122,7 +123,6 @@ func (x *execution) complete(set *toolset) *toolset {
 			set.clashes = append(set.clashes, o)
 		}
 	}
-	set.whole = offer{tools: map[string]tool{}}
 	set.whole.add(set.funcs...)
 	for _, o := range set.links {
 		if o.sup.entry.Expose != connection.ExposeNone && x.models.own[o.sup.name] != o.sup {
@@ -165,6 +165,7 @@ func (x *execution) tellMissing() {
 	}
 }
 
-func funcTool(f *steps.FuncTool) tool {
-	return tool{fn: f, spec: model.Tool{Name: f.Name(), Description: f.Description(), Args: f.Args()}}
+func (x *execution) funcTool(f *steps.FuncTool) tool {
+	s := x.h.scrubber
+	return tool{fn: f, spec: model.Tool{Name: f.Name(), Description: s.String(f.Description()), Args: s.JSON(f.Args())}}
 }

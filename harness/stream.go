@@ -123,15 +123,18 @@ func (d *dialogue) watch(ctx context.Context, ev event.Event) (reply *model.Repl
 		defer timer.Stop()
 		alive = func() { timer.Reset(idle) }
 	}
+	shown := d.deltas(ev)
+	defer shown.end()
 	reply, err = model.Collect(func(yield func(model.Event, error) bool) {
 		for e, err := range d.model.Stream(ctx, &d.req) {
 			alive()
-			d.publish(e, ev)
+			shown.show(e)
 			if !yield(e, err) {
 				return
 			}
 		}
 	})
+	reply = d.r.x.h.redactor().reply(reply)
 	switch {
 	case err == nil && len(reply.Items) == 0 && reply.Stop != model.StopRefused:
 		return reply, fault.New(fault.ModelFailed, "model answered nothing")
@@ -146,21 +149,4 @@ func (d *dialogue) watch(ctx context.Context, ev event.Event) (reply *model.Repl
 			WithHint("Raise Config.StreamIdle if the model needs longer.")
 	}
 	return nil, fault.From(d.r.x.h.chain.Error(err), fault.ModelFailed)
-}
-
-// publish shows the pieces of a stream as they come.
-func (d *dialogue) publish(e model.Event, ev event.Event) {
-	if d.s.Quiet || e.Text == "" {
-		return
-	}
-	switch e.Type {
-	case model.TextDelta:
-		ev.Type = event.TextDelta
-	case model.ReasoningDelta:
-		ev.Type = event.ReasoningDelta
-	default:
-		return
-	}
-	ev.Text = e.Text
-	d.r.x.emit(ev)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
-	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/provider"
 )
 
@@ -199,7 +198,7 @@ func (s *supervisor) link(conns []provider.Conn) (links []*link, err error) {
 			return nil, fault.New(fault.Unavailable, "provider made a connection named like another one: %s", name).
 				At(string(s.name), "").WithHint("Rename one of them.")
 		}
-		links = append(links, &link{name: name, conn: c, done: c.Done(), catalog: gates.NewCatalog(name, c.Manifest()), identity: c.Identity()})
+		links = append(links, newLink(name, c, s.h.chain))
 	}
 	slices.SortFunc(links, func(a, b *link) int { return cmp.Compare(a.name, b.name) })
 	return links, nil

@@ -237,6 +237,7 @@ func (h *AgentHarness) runTurn(ctx context.Context, t *thread, tn *turn) {
 	defer func() { t.settle(ctx, x, tn, resp, err) }()
 	out, failed := x.run(ctx, h.graph, h.graphUses, nil, first.opts.Connections, event.SpanTurn)
 	if err = failed; err == nil {
+		x.log.redact(h.redactor())
 		t.keep(x.log.view())
 		resp = x.response(out)
 	}

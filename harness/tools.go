@@ -115,7 +115,7 @@ func (x *execution) toolsOf(o offered, names map[operation]string, patterns []st
 		}
 		op := operation{o.link.name, def.Name}
 		tools = append(tools, tool{sup: o.sup, op: op, spec: model.Tool{Name: names[op],
-			Description: x.h.scrubber.String(describe(def) + secretFields(o.sup.entry.ModelSecrets, def.Name)), Args: objectSchema(def.Args)}})
+			Description: x.h.scrubber.String(describe(def) + secretFields(o.sup.entry.ModelSecrets, def.Name)), Args: x.h.scrubber.JSON(objectSchema(def.Args))}})
 	}
 	return tools
 }
