@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/bridle-dev/bridle/fault"
@@ -23,11 +24,21 @@ func contain[T any](f func() (T, error)) (out T, err error) {
 
 // panicked describes a recovered panic. It is called by the deferred function.
 func panicked(v any) *fault.Error {
-	e := fault.New(fault.Panicked, "panic: %s", fault.Quote(fmt.Sprint(v)))
+	e := fault.New(fault.Panicked, "panic: %s", quote(fmt.Sprint(v)))
 	if at := panicSite(); at != "" {
 		return e.WithHint("The panic came from %s.", at)
 	}
 	return e
+}
+
+// quote is fault.Quote for texts in which credentials have not been replaced yet:
+// it cuts them only where nobody reads on, since a part of one cannot be found.
+func quote(text string) string {
+	const limit = 4 << 10
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "") + "…"
+	}
+	return strconv.Quote(text)
 }
 
 // panicSite finds the line that panicked: the first one that is not the Go
