@@ -7,10 +7,15 @@ import (
 )
 
 // reserve is the gate for what the call may cost. It comes after every check
-// that could refuse, and before somebody is bothered.
+// could refuse, and before somebody is bothered. Asked again, it looks only
+// whether there is time left: what is held is not given away meanwhile.
 func reserve(_ context.Context, f *flight) error {
+	if f.reserved != nil {
+		again, err := f.purse.Reserve(Amount{})
+		again.Release()
+		return err
+	}
 	var err error
-	f.reserved.Release() // by an earlier round of the gates
 	f.reserved, err = f.purse.Reserve(Amount{Calls: 1})
 	return err
 }
@@ -29,13 +34,7 @@ func meter(ctx context.Context, f *flight) {
 	if f.chain.meter == nil {
 		return
 	}
-	var err error
-	defer func() {
-		if err != nil {
-			f.chain.log.Error("the meter failed", "error", err)
-		}
-	}()
-	defer f.contain("the meter", &err)
+	defer f.contain("the meter", new(error))
 	f.chain.meter.Record(ctx, usageOf(&f.call, &f.out))
 }
 

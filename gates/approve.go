@@ -55,10 +55,7 @@ func (f *flight) refIDs() []string {
 
 func (f *flight) askPerson(ctx context.Context, a Approval) (*Approval, error) {
 	got, err := Ask(ctx, f.chain.approvals, f.chain.watched(f.asked), a, f.chain.approvalTimeout)
-	switch {
-	case ctx.Err() != nil:
-		return nil, cancelled(ctx)
-	case err != nil:
+	if err != nil {
 		return nil, fault.New(fault.SteeringDenied, "could not be approved: %w", err)
 	}
 	if f.asked != nil {
@@ -80,15 +77,8 @@ func (f *flight) askPerson(ctx context.Context, a Approval) (*Approval, error) {
 // recheck asks the earlier gates, hooks left out, about the target as it is
 // now. What was approved must still be what would be sent.
 func (f *flight) recheck(ctx context.Context, asked *Approval) error {
-	if f.live != nil {
-		t, err := f.live(ctx)
-		if f.rerouted && err == nil {
-			t, err = f.route(ctx, f.call.Connection)
-		}
-		if err != nil {
-			return fault.From(err, fault.Unavailable)
-		}
-		f.meet(t)
+	if err := f.meetAgain(ctx); err != nil {
+		return fault.From(err, fault.Unavailable)
 	}
 	for _, g := range f.passed {
 		if g.name == gateHooks {
@@ -105,17 +95,27 @@ func (f *flight) recheck(ctx context.Context, asked *Approval) error {
 	return nil
 }
 
-// spend uses the approval up, so that it is good for no second call.
-func (f *flight) spend(ctx context.Context) error {
-	if f.granted == nil {
-		return nil
+// meetAgain looks at the target as it is by now.
+func (f *flight) meetAgain(ctx context.Context) (err error) {
+	now := f.target
+	switch {
+	case f.rerouted:
+		now, err = f.route(ctx, f.call.Connection)
+	case f.live != nil:
+		now, err = f.live(ctx)
 	}
+	if err != nil {
+		return err
+	}
+	f.meet(now)
+	return nil
+}
+
+// spend uses the approval up, so that it is good for no second call.
+func spend(ctx context.Context, f *flight) error {
 	book := f.chain.approvals
 	err := book.store.Update(ctx, func(tx store.Tx) error { return book.Consume(tx, f.granted.ID, f.approval()) })
-	switch {
-	case ctx.Err() != nil:
-		return cancelled(ctx)
-	case err != nil:
+	if err != nil {
 		return fault.New(fault.SteeringDenied, "the approval does not hold: %w", err)
 	}
 	return nil
@@ -139,7 +139,6 @@ func (f *flight) mayAsk(err error) bool {
 
 // askForPeer asks for an approval of what the peer itself guards.
 func (f *flight) askForPeer(ctx context.Context, err error) error {
-	f.out.Sent = false
 	f.ask = "the server guards it: " + f.chain.scrub.String(err.Error())
 	return f.pass(ctx, gate{gateApproval, askApproval})
 }

@@ -103,7 +103,7 @@ func (a *auditor) write(ctx context.Context, r *Record) error {
 func (a *auditor) hand(ctx context.Context, sink Sink, r *Record) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fault.New(fault.Panicked, "the sink panicked: %s", fault.Quote(fmt.Sprint(p)))
+			err = fault.New(fault.Panicked, "the sink panicked: %s", fault.Quote(a.scrub.String(fmt.Sprint(p))))
 		}
 	}()
 	return sink.Write(ctx, r)

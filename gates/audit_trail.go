@@ -13,7 +13,7 @@ type trail struct {
 	auditor  *auditor
 	call     *Call
 	record   Record
-	required bool // an intent was or will be written
+	required bool // as of the last stamp
 }
 
 // begin starts the trail of a call, which is looked at again when the record is
@@ -22,7 +22,7 @@ func (a *auditor) begin(c *Call) *trail {
 	if a == nil {
 		return nil
 	}
-	return &trail{auditor: a, call: c, record: newRecord(c), required: a.requires(c)}
+	return &trail{auditor: a, call: c, record: newRecord(c)}
 }
 
 // asked notes what a gate said. A gate that is asked again counts by its last
@@ -51,10 +51,12 @@ func (t *trail) approved(id, by string) {
 // intent writes that the call is about to be sent, if that must be known. An
 // error is audit_failed and not_sent: the call must not be sent.
 func (t *trail) intent(ctx context.Context) error {
-	if t == nil || !t.required {
+	if t == nil {
 		return nil
 	}
-	t.stamp(PhaseIntent)
+	if t.stamp(PhaseIntent); !t.required {
+		return nil
+	}
 	err := t.auditor.write(ctx, &t.record)
 	if err == nil {
 		return nil
@@ -99,7 +101,11 @@ func (t *trail) finish(out *Outcome) {
 	}
 }
 
+// stamp says when, and of what by now: references decide where a call goes, and
+// hooks change arguments.
 func (t *trail) stamp(phase Phase) {
+	t.required = t.auditor.requires(t.call)
+	t.record.Connection = t.call.Connection
 	t.record.Phase, t.record.Time = phase, time.Now()
 	t.record.ArgsDigest = digestOf(t.call.Args)
 }

@@ -114,9 +114,23 @@ func (f *flight) run(ctx context.Context, gates []gate) *Outcome {
 	f.settle()
 	f.out.Connection, f.out.Args, f.out.Approval = f.call.Connection, f.call.Args, f.call.Approval
 	for _, s := range f.chain.back {
-		s.do(ctx, f)
+		f.undergo(ctx, s)
 	}
 	return &f.out
+}
+
+// undergo takes the answer through a stage. One that panics costs the answer,
+// which would go on half treated.
+func (f *flight) undergo(ctx context.Context, s stage) {
+	var err error
+	defer func() {
+		if err != nil {
+			f.drop()
+			f.out.Err = f.place(err)
+		}
+	}()
+	defer f.contain(s.name, &err)
+	s.do(ctx, f)
 }
 
 func (f *flight) wayOut(ctx context.Context, gates []gate) error {
@@ -130,33 +144,33 @@ func (f *flight) wayOut(ctx context.Context, gates []gate) error {
 		return err
 	}
 	err := f.dispatch(ctx)
-	if !f.mayAsk(err) {
-		return denyGuarded(err)
+	if f.mayAsk(err) {
+		if err = f.askForPeer(ctx, err); err == nil {
+			err = f.dispatch(ctx)
+		}
 	}
-	if denied := f.askForPeer(ctx, err); denied != nil {
-		return denied
-	}
-	return denyGuarded(f.dispatch(ctx))
+	return denyGuarded(err)
 }
 
 // depart does what must be done before anything is sent: the record that had to
 // be written, and the pending entry.
-func (f *flight) depart(ctx context.Context) error {
-	if err := f.trail.intent(ctx); err != nil {
+func (f *flight) depart(ctx context.Context) (err error) {
+	if err := f.trail.intent(ctx); err != nil || f.before == nil {
 		return err
 	}
-	if f.before != nil {
-		if err := f.before(ctx, &f.call); err != nil {
-			return fault.From(err, fault.NotSent)
-		}
+	defer f.contain("Request.Before", &err)
+	if err := f.before(ctx, &f.call); err != nil {
+		return fault.From(err, fault.NotSent)
 	}
 	return nil
 }
 
 // dispatch uses the approval up, fills in values and sends.
 func (f *flight) dispatch(ctx context.Context) error {
-	if err := f.spend(ctx); err != nil {
-		return err
+	if f.granted != nil {
+		if err := f.pass(ctx, gate{gateApproval, spend}); err != nil {
+			return err
+		}
 	}
 	if err := f.pass(ctx, gate{"secrets", fillIn}); err != nil {
 		return err
@@ -173,12 +187,16 @@ func (f *flight) dispatch(ctx context.Context) error {
 }
 
 // pass asks one gate and notes which one refused. Where a gate asks earlier ones
-// again, as about changed arguments, it is that one which refused.
+// again, as about changed arguments, it is that one which refused. When ctx ends,
+// the call was given up and not refused, whatever the gate says.
 func (f *flight) pass(ctx context.Context, g gate) error {
 	if ctx.Err() != nil {
 		return cancelled(ctx)
 	}
-	err := g.check(ctx, f)
+	err := f.try(ctx, g)
+	if err != nil && ctx.Err() != nil {
+		err = cancelled(ctx)
+	}
 	if err != nil && f.out.Gate != "" {
 		return err // noted by the gate within
 	}
@@ -187,6 +205,12 @@ func (f *flight) pass(ctx context.Context, g gate) error {
 	}
 	f.note(g.name, err)
 	return err
+}
+
+// try asks a gate. It may run code that was handed in: a panic refuses.
+func (f *flight) try(ctx context.Context, g gate) (err error) {
+	defer f.contain(g.name, &err)
+	return g.check(ctx, f)
 }
 
 // cancelled says that ctx ended before anything was sent.
@@ -206,7 +230,8 @@ func (f *flight) contain(what string, into *error) {
 		return
 	}
 	scrub := f.chain.scrub
+	said := scrub.String(fmt.Sprint(p)) // before it is cut: a part of a value cannot be found
 	f.chain.log.Error("a panic was contained", "in", what, "op", f.call.Op, "connection", string(f.call.Connection),
-		"panic", scrub.String(fmt.Sprint(p)), "stack", scrub.String(string(debug.Stack())))
-	*into = fault.New(fault.Panicked, "%s panicked: %s", what, fault.Quote(fmt.Sprint(p)))
+		"panic", said, "stack", scrub.String(string(debug.Stack())))
+	*into = fault.New(fault.Panicked, "%s panicked: %s", what, fault.Quote(said))
 }

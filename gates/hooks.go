@@ -2,7 +2,6 @@ package gates
 
 import (
 	"context"
-	"errors"
 
 	"github.com/bridle-dev/bridle/fault"
 )
@@ -37,9 +36,6 @@ func askHooks(ctx context.Context, f *flight) error {
 // askHook asks one hook. A refusal is an error.
 func (f *flight) askHook(ctx context.Context, h *Hook) (Decision, error) {
 	d, err := f.guarded(ctx, h)
-	if ctx.Err() != nil {
-		return d, cancelled(ctx)
-	}
 	if err != nil {
 		return f.hookFailed(h, err)
 	}
@@ -73,8 +69,10 @@ func (f *flight) hookFailed(h *Hook, err error) (Decision, error) {
 
 // changedBy names the hook whose arguments a gate refused.
 func changedBy(h *Hook, err error) error {
-	if fe, ok := errors.AsType[*fault.Error](err); ok && fe.Hint == "" && fe.Code != fault.NotSent {
-		return fe.WithHint("The arguments are those that hook %s put in place.", fault.Quote(h.Name))
+	fe, ok := err.(*fault.Error)
+	if !ok || fe.Hint != "" || fe.Code == fault.NotSent {
+		return err
 	}
-	return err
+	e := *fe // which may be somebody else's
+	return e.WithHint("The arguments are those that hook %s put in place.", fault.Quote(h.Name))
 }

@@ -12,13 +12,13 @@ import (
 func (f *flight) sendTo(ctx context.Context, r *Request) error {
 	var err error
 	switch {
-	case f.read:
+	case f.read && f.target.Read != nil:
 		err = f.sendRead(ctx, r)
-	case f.target.Send != nil:
+	case !f.read && f.target.Send != nil:
 		err = f.sendCall(ctx, r)
 	default:
 		f.out.Sent = false
-		return fault.New(fault.NotSent, "the request has neither Send nor Read")
+		return fault.New(fault.NotSent, "the target has no way to send it")
 	}
 	return sendError(err)
 }
@@ -27,7 +27,7 @@ func (f *flight) sendCall(ctx context.Context, r *Request) (err error) {
 	defer f.contain("the provider", &err)
 	res, err := f.target.Send(ctx, &provider.CallRequest{
 		Op: f.call.Op, Args: f.wire, Key: f.call.Key, Approval: f.token(), Execution: f.call.Execution,
-		Trace: r.Trace, Progress: f.progress(r.Progress), Task: r.Task,
+		Trace: r.Trace, Progress: f.progress(r.Progress), Task: f.task(r.Task),
 	})
 	if err != nil {
 		return err
@@ -76,8 +76,20 @@ func (f *flight) progress(report func(provider.Progress)) func(provider.Progress
 		return nil
 	}
 	return func(p provider.Progress) {
+		defer f.contain("Request.Progress", new(error)) // it runs in a goroutine of the provider
 		p.Message = f.chain.scrub.String(p.Message)
 		report(p)
+	}
+}
+
+// task contains what is told about a task.
+func (f *flight) task(told func(provider.TaskID) error) func(provider.TaskID) error {
+	if told == nil {
+		return nil
+	}
+	return func(id provider.TaskID) (err error) {
+		defer f.contain("Request.Task", &err)
+		return told(id)
 	}
 }
 
