@@ -203,7 +203,11 @@ func (s *supervisor) target(l *link) *gates.Target {
 // caller may use it.
 func (x *execution) routed(w *wanted, to connection.Name) (*supervisor, error) {
 	sup, err := x.models.resolve(to)
-	if err == nil && (sup == w.sup || w.grants != nil && w.grants(to, w.call.Op)) {
+	granted := sup == w.sup
+	if w.grants != nil {
+		granted = w.grants(to, w.call.Op)
+	}
+	if err == nil && granted {
 		return sup, nil
 	}
 	return nil, fault.New(fault.RefUnknown, "the caller may not use the connection that the reference belongs to").

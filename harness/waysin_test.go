@@ -210,3 +210,39 @@ func refusedOn(t *testing.T, way wayIn, gate gateRow) {
 	}
 	w.refused(gate.name, code, err)
 }
+
+// TestAReferenceWidensNothing makes calls whose reference belongs to a
+// connection that their caller was not given.
+func TestAReferenceWidensNothing(t *testing.T) {
+	for _, way := range []wayIn{
+		{name: "step between two entries", at: "far", step: calling("near", "act"), rounds: silent, set: both},
+		{name: "pick of one connection", at: "far", model: true,
+			step: asking(connection.Tools("near")), rounds: calls("near_act"), set: both},
+		{name: "pick of another operation there", at: "far", model: true,
+			step: asking(connection.Tools("near"), connection.Tools("far", "long")), rounds: calls("near_act"), set: both},
+		{name: "pick of one of twins", at: "twin-far", model: true,
+			step: asking(connection.Tools("twin-near")), rounds: calls("twin-near_act"), set: twins},
+		{name: "connection that no model sees", at: "far", model: true,
+			step: asking(), rounds: calls("near_act"), set: func(w *world) connection.Set {
+				set := both(w)
+				e := set["far"]
+				e.Expose = connection.ExposeNone
+				set["far"] = e
+				return set
+			}},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			way.op, way.calls = "act", 2
+			w := worldOf(t, &way, shut{})
+			err := w.run()
+			if !way.model {
+				wantCode(t, err, fault.RefUnknown)
+			}
+			ev := w.ended()
+			wantCode(t, ev.Err, fault.RefUnknown)
+			if len(w.arrived) > 0 || ev.Gate != "refs" {
+				t.Errorf("arrived %s, gate %q", w.arrived, ev.Gate)
+			}
+		})
+	}
+}
