@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/secrets"
 )
 
 // ApprovalID names one approval. It cannot be guessed, and is sent to the
@@ -37,7 +38,8 @@ type Approval struct {
 	// ID is given by the book that stores the request.
 	ID ApprovalID
 	// Call is what is asked for. Bound are Execution, Thread, Connection,
-	// Identity, Op, Args and Key. Args hold names of secrets, never their values.
+	// Identity, Op, Args and Key. Args hold names of secrets, never their values:
+	// what the book stores and an approver sees has values that are known replaced.
 	// Of Operation, what a person wants to know about it is kept, its schemas are
 	// not; they are bound by Definition.
 	Call Call
@@ -99,6 +101,17 @@ const (
 	byTimeout = "timeout"
 	byEnd     = "execution"
 )
+
+// redacted is a copy of a as it may be stored and shown. Digest stays: it is about
+// what is sent.
+func (a *Approval) redacted(s *secrets.Scrubber) *Approval {
+	c := a.clone()
+	c.Call.Args = s.JSON(c.Call.Args)
+	for _, text := range []*string{&c.Reason, &c.Preview, &c.Call.Operation.Title, &c.Call.Operation.Description, &c.Decision.Reason, &c.Decision.By} {
+		*text = s.String(*text)
+	}
+	return c
+}
 
 // clone copies a with all that it points to.
 func (a *Approval) clone() *Approval {

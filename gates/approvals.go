@@ -8,6 +8,7 @@ import (
 
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/secrets"
 	"github.com/bridle-dev/bridle/store"
 )
 
@@ -29,6 +30,10 @@ type ApprovalsOptions struct {
 	// Keep is how long an approval can be looked up after it was decided, and how
 	// long permission for an execution lasts at most. 0 is 30 days.
 	Keep time.Duration
+	// Scrubber knows the values that must not be stored or shown: in arguments,
+	// where an author wrote one plainly, and in the reasons and names of whoever
+	// decides. What is bound are the arguments as they are. Nil replaces nothing.
+	Scrubber *secrets.Scrubber
 }
 
 // Approvals is the book of approvals, which is a part of the store: requests
@@ -40,6 +45,7 @@ type Approvals struct {
 	store store.Store
 	now   func() time.Time
 	keep  time.Duration
+	scrub *secrets.Scrubber
 }
 
 // OpenApprovals returns the book that is kept in s.
@@ -47,24 +53,29 @@ func OpenApprovals(s store.Store) *Approvals { return NewApprovals(s, nil) }
 
 // NewApprovals returns the book that is kept in s, with settings of one's own.
 func NewApprovals(s store.Store, opts *ApprovalsOptions) *Approvals {
-	b := &Approvals{store: s, now: time.Now, keep: keepApprovals}
+	b := &Approvals{store: s, now: time.Now, keep: keepApprovals, scrub: secrets.NewScrubber()}
 	if opts != nil && opts.Now != nil {
 		b.now = opts.Now
 	}
 	if opts != nil && opts.Keep > 0 {
 		b.keep = opts.Keep
 	}
+	if opts != nil && opts.Scrubber != nil {
+		b.scrub = opts.Scrubber
+	}
 	return b
 }
 
+func (b *Approvals) within(tx store.Tx) approvalTx { return approvalTx{tx, b.now(), b.scrub} }
+
 // update runs f in a transaction on the book.
 func (b *Approvals) update(ctx context.Context, f func(approvalTx) error) error {
-	return b.store.Update(ctx, func(tx store.Tx) error { return f(approvalTx{tx, b.now()}) })
+	return b.store.Update(ctx, func(tx store.Tx) error { return f(b.within(tx)) })
 }
 
 // view is update for reading.
 func (b *Approvals) view(ctx context.Context, f func(approvalTx) error) error {
-	return b.store.View(ctx, func(tx store.Tx) error { return f(approvalTx{tx, b.now()}) })
+	return b.store.View(ctx, func(tx store.Tx) error { return f(b.within(tx)) })
 }
 
 // Request stores a request, which is durable when it returns, and asks nobody.
@@ -186,6 +197,7 @@ func (b *Approvals) Decide(ctx context.Context, id ApprovalID, d Decision) error
 	if a.Closed() {
 		return closedBefore(a)
 	}
+	d.Reason, d.By = b.scrub.String(d.Reason), b.scrub.String(d.By)
 	if d, err = a.settle(d); err != nil {
 		return err
 	}
@@ -292,11 +304,11 @@ func (b *Approvals) Consume(tx store.Tx, id ApprovalID, live Approval) error {
 	if err := l.prepare(); err != nil {
 		return err
 	}
-	return approvalTx{tx, b.now()}.consume(id, l)
+	return b.within(tx).consume(id, l)
 }
 
 // End forgets what was allowed for the rest of an execution, and denies what it
 // still waits for, in the transaction that ends it.
 func (b *Approvals) End(tx store.Tx, execution provider.ExecutionID) error {
-	return approvalTx{tx, b.now()}.end(execution)
+	return b.within(tx).end(execution)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/secrets"
 	"github.com/bridle-dev/bridle/store"
 )
 
@@ -25,7 +26,8 @@ const batch = 64
 // approvalTx is the book within one transaction, which takes place at one time.
 type approvalTx struct {
 	store.Tx
-	now time.Time
+	now   time.Time
+	scrub *secrets.Scrubber
 }
 
 // instant is a time as a key that sorts by it, followed by an id.
@@ -47,7 +49,7 @@ func (tx approvalTx) load(id ApprovalID) (*Approval, error) {
 
 // save writes the record.
 func (tx approvalTx) save(a *Approval) error {
-	raw, err := a.kept().encode()
+	raw, err := a.redacted(tx.scrub).kept().encode()
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package gates
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -68,7 +69,7 @@ func Ask(ctx context.Context, book *Approvals, approver Approver, a Approval, ti
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := book.consult(consulting, approver, asked.clone()); err != nil {
+		if err := book.consult(consulting, approver, asked.redacted(book.scrub)); err != nil {
 			fail(err)
 		}
 	}()
@@ -105,8 +106,11 @@ func waitFor(done <-chan struct{}, patience time.Duration) {
 // consult asks the approver and writes down what it decides, unless ctx ended.
 // That somebody else was faster is no error.
 func (b *Approvals) consult(ctx context.Context, approver Approver, a *Approval) error {
-	id := a.ID
+	id, shown := a.ID, bytes.Clone(a.Call.Args)
 	d, err := approve(ctx, approver, a)
+	if a.Question == nil && bytes.Equal(d.Args, shown) {
+		d.Args = nil // those that were asked for, as far as they are shown
+	}
 	switch {
 	case err != nil:
 		d = Decision{Verdict: Deny, Reason: err.Error(), By: byApprover}

@@ -32,7 +32,7 @@ func (h *AgentHarness) equip() error {
 	}
 	h.blobs = newOwnedBlobs(blobs)
 	h.aliases, h.pins = refs.OpenAliases(h.store), gates.OpenPins(h.store)
-	h.approvals = gates.OpenApprovals(h.store)
+	h.approvals = gates.NewApprovals(h.store, &gates.ApprovalsOptions{Scrubber: h.scrubber})
 	opts := gates.Options{
 		Hooks: c.Hooks, Scrubber: h.scrubber, Secrets: c.Secrets, Keys: keys, Aliases: h.aliases, Blobs: h.blobs,
 		Approver: c.Approver, ApprovalTimeout: c.ApprovalTimeout, Pins: h.pins, Meter: c.Meter, Audit: c.Audit, Logger: h.log,
