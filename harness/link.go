@@ -11,10 +11,10 @@ import (
 
 // link is one live provider connection under its name.
 type link struct {
-	name connection.Name
-	conn provider.Conn
-	back *gates.Chain    // takes what the peer says of itself the way back
-	done <-chan struct{} // closed when conn is lost
+	name  connection.Name
+	conn  provider.Conn
+	chain *gates.Chain    // takes what the peer says of itself the way back
+	done  <-chan struct{} // closed when conn is lost
 
 	refreshing sync.Mutex // one refresh at a time, so that the newest manifest stays
 
@@ -23,9 +23,9 @@ type link struct {
 	identity provider.Identity // guarded by mu
 }
 
-func newLink(name connection.Name, conn provider.Conn, back *gates.Chain) *link {
-	return &link{name: name, conn: conn, back: back, done: conn.Done(),
-		catalog: gates.NewCatalog(name, back.Manifest(conn.Manifest())), identity: back.Identity(conn.Identity())}
+func newLink(name connection.Name, conn provider.Conn, chain *gates.Chain) *link {
+	return &link{name: name, conn: conn, chain: chain, done: conn.Done(),
+		catalog: gates.NewCatalog(name, chain.Manifest(conn.Manifest())), identity: chain.Identity(conn.Identity())}
 }
 
 // alive reports whether calls can be sent.
@@ -48,7 +48,7 @@ func (l *link) current() (*gates.Catalog, provider.Identity) {
 func (l *link) refresh() (*gates.Catalog, bool) {
 	l.refreshing.Lock()
 	defer l.refreshing.Unlock()
-	m := l.back.Manifest(l.conn.Manifest())
+	m := l.chain.Manifest(l.conn.Manifest())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if m == nil || reflect.DeepEqual(m, l.catalog.Manifest()) {
@@ -60,7 +60,7 @@ func (l *link) refresh() (*gates.Catalog, bool) {
 
 // know takes an identity and returns the one before.
 func (l *link) know(now provider.Identity) (was provider.Identity) {
-	now = l.back.Identity(now)
+	now = l.chain.Identity(now)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	was, l.identity = l.identity, now

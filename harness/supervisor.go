@@ -198,7 +198,7 @@ func (s *supervisor) link(conns []provider.Conn) (links []*link, err error) {
 			return nil, fault.New(fault.Unavailable, "provider made a connection named like another one: %s", name).
 				At(string(s.name), "").WithHint("Rename one of them.")
 		}
-		links = append(links, newLink(name, c, s.h.chain))
+		links = append(links, newLink(name, c, s.h.chain)) //allow:chain a link names it so as well
 	}
 	slices.SortFunc(links, func(a, b *link) int { return cmp.Compare(a.name, b.name) })
 	return links, nil

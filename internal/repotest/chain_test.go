@@ -122,8 +122,8 @@ func checkChainAlias(f *goFile) []finding {
 		switch n := n.(type) {
 		case *ast.SelectorExpr:
 			used[n.X] = true
-			if n.Sel.Name == "chain" && !used[n] {
-				found = append(found, finding{f.at(n), "the chain is handed on: its callers must be found by its name. Call its methods where it is"})
+			if n.Sel.Name == "chain" && !used[n] && !f.allowed(n, "chain") {
+				found = append(found, finding{f.at(n), "the chain is handed on: its callers must be found by its name. Call its methods where it is, or say //allow:chain <reason> where it keeps its name"})
 			}
 		case *ast.CallExpr:
 			if sel, ok := n.Fun.(*ast.SelectorExpr); ok && isChain(sel.X) {
@@ -307,6 +307,7 @@ func (h *a) alias() { c := h.chain; c.Call(ctx, r) }
 func (h *a) pass() { f(h.chain) }
 func (h *a) value() { call := h.chain.Call; call(ctx, r) }
 func (h *a) fine() { f(h.chain.Error(err)) }
+func (h *a) kept() { f(h.chain) } //allow:chain under its name
 `)
 	want := []string{"harness/a.go:2", "harness/a.go:3", "harness/a.go:4", "harness/a.go:5"}
 	if diff := cmp.Diff(want, places(checkChainAlias(code))); diff != "" {
