@@ -82,7 +82,7 @@ func (s *Schema) check(tree any) []fault.Issue {
 
 // checkPart checks what is filled in at one place of a tree that was checked
 // before; apart is false if only the whole can be checked.
-func (s *Schema) checkPart(at string, value any) (issues []fault.Issue, apart bool) {
+func (s *Schema) checkPart(at, value string) (issues []fault.Issue, apart bool) {
 	if s == nil || s.Usable() != nil {
 		return nil, false
 	}

@@ -166,8 +166,10 @@ func (f *flight) checkMarks() []fault.Issue {
 	var issues []fault.Issue
 	for i := range f.specials {
 		s := &f.specials[i]
-		mark, ok := marks.At(s.path)
-		if s.secret == "" && ok && mark.Kind != s.ref.Kind() {
+		if s.secret != "" {
+			continue
+		}
+		if mark, ok := marks.At(s.path); ok && mark.Kind != s.ref.Kind() {
 			issues = append(issues, fault.Issue{Path: s.path, Message: "takes a reference of kind " + mark.Kind})
 		}
 	}

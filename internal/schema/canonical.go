@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/bridle-dev/bridle/fault"
@@ -30,14 +31,26 @@ func Canonical(value []byte, depth int) (json.RawMessage, any, *fault.Issue) {
 	return encode(tree, len(value)), tree, nil
 }
 
-// usualNames is how many names the objects on one branch usually have, so that
-// their list does not grow step by step.
-const usualNames = 16
-
 // writer writes the canonical form of a tree, whose numbers have it already.
 type writer struct {
 	out   []byte
 	names []string // of the objects that are being written, outermost first
+}
+
+// writers keeps lists of names, whose size nobody knows beforehand.
+//
+//allow:var a free list, which holds nothing of those who used it
+var writers = sync.Pool{New: func() any { return new(writer) }}
+
+// maxKeptNames bounds what one large object leaves behind.
+const maxKeptNames = 256
+
+func (w *writer) free() {
+	if cap(w.names) <= maxKeptNames {
+		w.out = nil
+		clear(w.names[:cap(w.names)])
+		writers.Put(w)
+	}
 }
 
 func (w *writer) node(tree any) {
@@ -121,7 +134,10 @@ func Encode(tree any) json.RawMessage { return encode(tree, 256) }
 
 // encode writes a tree that has about this many bytes.
 func encode(tree any, size int) json.RawMessage {
-	w := writer{out: make([]byte, 0, size), names: make([]string, 0, usualNames)}
+	w := writers.Get().(*writer)
+	w.out = make([]byte, 0, size)
 	w.node(tree)
-	return w.out
+	out := w.out
+	w.free()
+	return out
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/bridle-dev/bridle/fault"
 )
 
-// ValidatePart reports how the value at one place of a tree differs from what
-// the schema says of that place, where the schema can be taken apart: where the
-// whole fits exactly if the value does and the rest of the tree fits, whatever
-// the value is. Otherwise apart is false, and the whole has to be looked at.
+// ValidatePart reports how a string at one place of a tree differs from what the
+// schema says of that place, where the schema can be taken apart: where the whole
+// fits exactly if the string does and the rest of the tree fits, whatever the
+// string is. Otherwise apart is false, and the whole has to be looked at.
 //
 // Findings have the paths that [Schema.Validate] gives them.
-func (s *Schema) ValidatePart(at string, value any) (found []fault.Issue, apart bool) {
+func (s *Schema) ValidatePart(at, value string) (found []fault.Issue, apart bool) {
 	part := s.compiled
 	for name := range jsontext.Pointer(at).Tokens() {
 		if !byMember(part) {

@@ -16,6 +16,10 @@ func TestAPartIsCheckedAloneOnlyWhereThatSaysWhatTheWholeWouldSay(t *testing.T) 
 		apart      bool
 	}{
 		"member":               {`{"properties":{"a":` + short + `,"b":true},"required":["a"],"additionalProperties":false}`, "/a", true},
+		"no string":            {`{"properties":{"a":{"type":"integer"}}}`, "/a", true},
+		"false":                {`{"properties":{"a":false}}`, "/a", true},
+		"pattern":              {`{"properties":{"a":{"type":"string","pattern":"^o"}}}`, "/a", true},
+		"at least":             {`{"properties":{"a":{"type":"string","minLength":5}}}`, "/a", true},
 		"member below":         {`{"properties":{"b":{"properties":{"a/b":` + short + `}}}}`, "/b/a~1b", true},
 		"no such member":       {`{"additionalProperties":` + short + `}`, "/a", false},
 		"item":                 {`{"items":` + short + `}`, "/0", false},
