@@ -66,11 +66,11 @@ func (a *archive) taken(t *testing.T) string {
 
 // manuscript is a text of about n bytes, of characters of one to four bytes.
 func manuscript(n int) string {
-	var b strings.Builder
-	for i := 0; b.Len() < n; i++ {
-		fmt.Fprintf(&b, "%d: aé€𝄞 \"q\"\n", i)
+	var page strings.Builder
+	for i := 0; page.Len() < min(n, 64<<10); i++ {
+		fmt.Fprintf(&page, "%d: aé€𝄞 \"q\"\n", i)
 	}
-	return b.String()
+	return strings.Repeat(page.String(), max(1, n/page.Len()))
 }
 
 func textContent(s string) provider.Content {
