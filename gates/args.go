@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strconv"
 
 	"github.com/bridle-dev/bridle/fault"
@@ -23,21 +22,23 @@ func checkArgs(ctx context.Context, f *flight) error {
 		return fault.New(fault.ArgsInvalid, "arguments cannot be checked: the schema %w", err).
 			WithHint("Whoever serves the operation must mend its schema; until then every call is refused.")
 	}
-	shown, issues := f.misfits(ctx)
-	if len(issues) > 0 && !(shown != nil && f.repair(ctx, shown)) {
+	err := f.fit(ctx)
+	if err != nil && f.repair(ctx) {
+		return nil
+	}
+	return err
+}
+
+// fit holds the arguments against the schema, as it is to see them: f.shown is
+// nil if they do not get as far.
+func (f *flight) fit(ctx context.Context) error {
+	if err := f.findSpecials(ctx); err != nil {
+		return err
+	}
+	if issues := append(f.checkMarks(), f.entry.args.check(f.shown, f.unseen()...)...); len(issues) > 0 {
 		return argsInvalid(issues...)
 	}
 	return nil
-}
-
-// misfits says what is wrong with the arguments, and returns them as their
-// schema sees them, or nil if it does not get to see them.
-func (f *flight) misfits(ctx context.Context) (shown any, issues []fault.Issue) {
-	shown, issues = f.findSpecials(ctx)
-	if len(issues) > 0 {
-		return nil, issues
-	}
-	return shown, append(f.checkMarks(), f.unspecial(f.entry.args.check(shown))...)
 }
 
 // readArgs reads the arguments into f.tree and writes them in canonical form.
@@ -63,15 +64,15 @@ func (f *flight) readArgs() *fault.Issue {
 // repair mends arguments of a model that do not fit, if the host wants that and
 // the whole fits then, and notes where. What stands for something else stays
 // and is told apart from data as ever, also where it comes out of a string.
-func (f *flight) repair(ctx context.Context, shown any) bool {
-	if !f.target.Repair || f.call.Source != SourceModel {
+func (f *flight) repair(ctx context.Context) bool {
+	if !f.target.Repair || f.call.Source != SourceModel || f.shown == nil {
 		return false
 	}
-	args, tree, specials := f.call.Args, f.tree, slices.Clone(f.specials)
-	f.tree, f.out.Repaired = f.entry.args.repair(shown, tree)
+	args, tree, specials := f.call.Args, f.tree, f.specials
+	f.tree, f.out.Repaired = f.entry.args.repair(f.shown, tree)
 	if len(f.out.Repaired) > 0 {
 		f.call.Args = schema.Encode(f.tree)
-		if _, issues := f.misfits(ctx); len(issues) == 0 {
+		if f.readArgs() == nil && f.fit(ctx) == nil {
 			return true
 		}
 	}

@@ -22,17 +22,18 @@ func fillIn(ctx context.Context, f *flight) error {
 		f.wire = f.call.Args
 		return nil
 	}
-	tree, apart := f.shown, true
+	tree, apart, room := f.shown, true, int64(f.chain.maxResult)
 	var issues []fault.Issue
 	for i := range f.specials {
 		s := &f.specials[i]
 		if !s.unseen() {
 			continue
 		}
-		value, err := f.value(ctx, s)
+		value, err := f.value(ctx, s, room)
 		if err != nil {
 			return err
 		}
+		room -= int64(len(value))
 		tree = schema.Replaced(tree, s.path, value)
 		found, alone := f.entry.args.checkPart(s.path, value)
 		issues, apart = append(issues, found...), apart && alone
@@ -48,11 +49,11 @@ func fillIn(ctx context.Context, f *flight) error {
 }
 
 // value is what a place stands for that the schema has not seen.
-func (f *flight) value(ctx context.Context, s *special) (string, error) {
+func (f *flight) value(ctx context.Context, s *special, room int64) (string, error) {
 	if s.secret != "" {
 		return f.secret(ctx, s)
 	}
-	return f.blob(ctx, s)
+	return f.blob(ctx, s, room)
 }
 
 func (f *flight) secret(ctx context.Context, s *special) (string, error) {
@@ -72,8 +73,9 @@ func (f *flight) secret(ctx context.Context, s *special) (string, error) {
 
 // blob reads a blob as the text that stands for it in arguments: text as it is,
 // anything else as base64. A sensitive one goes only where the operation's
-// schema says that it takes such.
-func (f *flight) blob(ctx context.Context, s *special) (string, error) {
+// schema says that it takes such, and all that is filled in together is bounded
+// like a result: a handle is short and may be written many times.
+func (f *flight) blob(ctx context.Context, s *special, room int64) (string, error) {
 	if f.chain.blobs == nil {
 		return "", f.noBlob(s, "blobs are not kept here")
 	}
@@ -86,10 +88,10 @@ func (f *flight) blob(ctx context.Context, s *special) (string, error) {
 	if info.Sensitive && !(marked && mark.Sensitive) {
 		return "", f.noBlob(s, "blob is sensitive, and the field does not say that it takes such")
 	}
-	if limit := int64(f.chain.maxResult); info.Size > limit {
-		return "", f.noBlob(s, "blob has "+strconv.FormatInt(info.Size, 10)+" bytes, more than "+strconv.FormatInt(limit, 10))
+	if info.Size > room {
+		return "", f.noBlob(s, "blob has "+strconv.FormatInt(info.Size, 10)+" bytes, and there is room for "+strconv.FormatInt(max(room, 0), 10))
 	}
-	data, err := io.ReadAll(r)
+	data, err := io.ReadAll(io.LimitReader(r, info.Size))
 	if err != nil {
 		return "", fault.From(err, fault.BlobUnavailable)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/refs"
 )
 
@@ -52,13 +53,18 @@ func (f *flight) issuer() (connection.Name, error) {
 
 // reroute makes the call one of the connection that issued its references.
 func (f *flight) reroute(ctx context.Context, to connection.Name) error {
-	var t *Target
-	err := error(fault.New(fault.RefUnknown, "the reference belongs to another connection").At(string(to), ""))
-	if f.route != nil && !f.rerouted {
-		t, err = f.route(ctx, to)
+	if err := f.genuine(); err != nil {
+		return err
 	}
-	if err != nil {
+	if f.route == nil || f.rerouted {
+		return refInvalid("", fault.New(fault.RefUnknown, "the reference belongs to another connection").At(string(to), ""))
+	}
+	t, err := f.route(ctx, to)
+	switch {
+	case errors.Is(err, fault.RefUnknown):
 		return refInvalid("", err)
+	case err != nil:
+		return fault.From(err, fault.Unavailable)
 	}
 	f.rerouted = true
 	f.meet(t)
@@ -68,6 +74,34 @@ func (f *flight) reroute(ctx context.Context, to connection.Name) error {
 		}
 	}
 	return nil
+}
+
+// genuine checks that references say where they belong because they were issued
+// so: nobody is to choose a connection by writing its name.
+func (f *flight) genuine() error {
+	for i := range f.specials {
+		s := &f.specials[i]
+		if s.secret != "" {
+			continue
+		}
+		if err := f.chain.issued(s.ref, f.call.Thread); err != nil {
+			return refInvalid(s.path, err)
+		}
+	}
+	return nil
+}
+
+// issued checks that a reference was issued here and to a thread, by whichever
+// connection and whether or not it still holds.
+func (c *Chain) issued(r refs.Ref, thread provider.ThreadID) error {
+	if c.keys == nil {
+		return fault.New(fault.RefForged, "references are not issued here")
+	}
+	err := c.keys.Open(r, refs.Scope{Thread: string(thread)})
+	if errors.Is(err, fault.RefLease) || errors.Is(err, fault.RefReplaced) {
+		return nil
+	}
+	return err
 }
 
 // openRef checks the seal of one reference.

@@ -70,12 +70,17 @@ func (s *Schema) Check(value json.RawMessage) []fault.Issue {
 	return s.check(tree)
 }
 
-func (s *Schema) check(tree any) []fault.Issue {
+// check is Check for a tree. At open places it has strings that others will
+// take the place of: what may be wrong with these is not looked at.
+func (s *Schema) check(tree any, open ...string) []fault.Issue {
 	if err := s.Usable(); err != nil {
 		return []fault.Issue{{Message: "cannot be checked: its schema " + err.Error()}}
 	}
 	if s == nil {
 		return nil
+	}
+	if len(open) > 0 {
+		return s.compiled.ValidateOpen(tree, open)
 	}
 	return s.compiled.Validate(tree)
 }

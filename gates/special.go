@@ -39,20 +39,20 @@ func maySpecials(canonical json.RawMessage) int {
 // usualSpecials is how many there are at most in usual arguments.
 const usualSpecials = 4
 
-// findSpecials looks for references and secrets in the arguments, takes the
-// aliases that models write for what they stand for, and returns the tree as
+// findSpecials looks for references and secrets in the arguments and takes the
+// aliases that models write for what they stand for. It makes f.shown the tree as
 // the schema is to see it: a reference as its id, a secret as any string.
-func (f *flight) findSpecials(ctx context.Context) (any, []fault.Issue) {
-	f.specials = nil
+func (f *flight) findSpecials(ctx context.Context) error {
+	f.specials, f.shown = nil, nil
 	if f.call.Source == SourceModel && f.chain.aliases != nil {
 		if err := f.takeAliases(ctx); err != nil {
-			return nil, []fault.Issue{*err}
+			return err
 		}
 	}
-	f.shown = f.tree
 	most := maySpecials(f.call.Args)
 	if most == 0 {
-		return f.shown, nil
+		f.shown = f.tree
+		return nil
 	}
 	f.specials = make([]special, 0, min(most, usualSpecials))
 	var issues []fault.Issue
@@ -63,10 +63,14 @@ func (f *flight) findSpecials(ctx context.Context) (any, []fault.Issue) {
 		}
 		return with, replaced
 	}}
-	f.shown = w.rewrite(f.tree)
+	shown := w.rewrite(f.tree)
 	slices.SortFunc(f.specials, func(a, b special) int { return strings.Compare(a.path, b.path) })
-	slices.SortFunc(issues, func(a, b fault.Issue) int { return strings.Compare(a.Path, b.Path) })
-	return f.shown, issues
+	if len(issues) > 0 {
+		slices.SortFunc(issues, func(a, b fault.Issue) int { return strings.Compare(a.Path, b.Path) })
+		return argsInvalid(issues...)
+	}
+	f.shown = shown
+	return nil
 }
 
 // standsFor notes what an object stands for, and returns what the schema is to
@@ -117,44 +121,64 @@ func (f *flight) modelMay(path []string, name string) bool {
 
 // takeAliases puts references in the place of the short names that models know
 // them by: {"$ref": alias} anywhere, and the alias alone in a field that takes
-// references.
-func (f *flight) takeAliases(ctx context.Context) *fault.Issue {
-	var problem *fault.Issue
-	changed := false
-	resolve := func(alias string) (any, bool) {
-		ref, ok, err := f.chain.aliases.Resolve(ctx, string(f.call.Thread), alias)
-		if err != nil {
-			problem = &fault.Issue{Code: fault.StoreFailed, Message: "cannot be looked up: " + err.Error()}
-		}
-		if !ok || err != nil {
-			return nil, false
-		}
-		changed = true
-		return ref.Tree(), true
-	}
+// references. What comes out is bounded like what was given.
+func (f *flight) takeAliases(ctx context.Context) error {
+	t := aliasTaker{tree: f.tree, lookup: func(alias string) (refs.Ref, bool, error) {
+		return f.chain.aliases.Resolve(ctx, string(f.call.Thread), alias)
+	}}
 	if maySpecials(f.call.Args) > 0 {
-		w := rewriter{visit: func(_ []string, v map[string]any) (any, bool) {
-			if alias, ok := v["$ref"].(string); ok && len(v) == 1 {
-				return resolve(alias)
-			}
-			return nil, false
-		}}
-		f.tree = w.rewrite(f.tree)
+		w := rewriter{visit: t.object}
+		t.tree = w.rewrite(t.tree)
 	}
-	if marks := f.entry.argMarks(); marks != nil {
-		f.tree, _ = marks.Walk(f.tree, func(_ string, _ refs.Mark, v any) (any, error) {
-			alias, ok := v.(string)
-			if !ok {
-				return nil, nil
-			}
-			ref, _ := resolve(alias)
-			return ref, nil
-		})
+	if marks := f.entry.argMarks(); marks != nil && t.err == nil {
+		t.tree, t.err = marks.Walk(t.tree, t.field)
 	}
-	if changed {
-		f.call.Args = schema.Encode(f.tree)
+	if t.err != nil || !t.changed {
+		return t.err
 	}
-	return problem
+	f.tree, f.call.Args = t.tree, schema.Encode(t.tree)
+	if limit := f.chain.maxArgs; len(f.call.Args) > limit {
+		return argsInvalid(*tooLong(len(f.call.Args), limit))
+	}
+	return nil
+}
+
+// aliasTaker looks aliases up until that fails.
+type aliasTaker struct {
+	lookup  func(alias string) (refs.Ref, bool, error)
+	tree    any
+	changed bool
+	err     error
+}
+
+func (t *aliasTaker) object(_ []string, v map[string]any) (any, bool) {
+	if alias, ok := v["$ref"].(string); ok && len(v) == 1 {
+		return t.resolve(alias)
+	}
+	return nil, false
+}
+
+func (t *aliasTaker) field(_ string, _ refs.Mark, v any) (any, error) {
+	if alias, ok := v.(string); ok {
+		ref, _ := t.resolve(alias)
+		return ref, t.err
+	}
+	return nil, nil
+}
+
+func (t *aliasTaker) resolve(alias string) (ref any, found bool) {
+	if t.err != nil {
+		return nil, false
+	}
+	r, found, err := t.lookup(alias)
+	if err != nil {
+		t.err = fault.From(err, fault.StoreFailed)
+	}
+	if err != nil || !found {
+		return nil, false
+	}
+	t.changed = true
+	return r.Tree(), true
 }
 
 // checkMarks holds references to the fields that are made for them.
@@ -176,18 +200,16 @@ func (f *flight) checkMarks() []fault.Issue {
 	return issues
 }
 
-// unspecial drops findings about places whose real value only shows when it is
-// filled in: those of secrets and blobs, and of what holds them, since a choice
-// of alternatives is judged as a whole. Everything is checked again then.
-func (f *flight) unspecial(issues []fault.Issue) []fault.Issue {
-	return slices.DeleteFunc(issues, func(i fault.Issue) bool {
-		for _, s := range f.specials {
-			if s.unseen() && (s.path == i.Path || strings.HasPrefix(s.path, i.Path+"/")) {
-				return true
-			}
+// unseen are the places whose real value only shows when it is filled in. The
+// schema is asked about it then.
+func (f *flight) unseen() []string {
+	var places []string
+	for i := range f.specials {
+		if s := &f.specials[i]; s.unseen() {
+			places = append(places, s.path)
 		}
-		return false
-	})
+	}
+	return places
 }
 
 // rewriter replaces objects within a tree. The tree stays as it is: what holds

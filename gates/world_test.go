@@ -135,7 +135,7 @@ func (w *world) refused(out *gates.Outcome, gate string, code fault.Code) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if out.Sent || len(w.sent) != 0 {
-		w.t.Errorf("something was sent: %q", w.sent)
+		w.t.Errorf("something was sent: %.200q", w.sent)
 	}
 	w.written(out, 0)
 }

@@ -26,7 +26,7 @@ func (s *Schema) ValidatePart(at, value string) (found []fault.Issue, apart bool
 	if !byMember(part) {
 		return nil, false
 	}
-	found = s.validate(part, value)
+	found = s.find(part, value, nil)
 	for i := range found {
 		found[i].Path = cut(at + found[i].Path)
 	}

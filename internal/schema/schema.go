@@ -125,7 +125,7 @@ func describe(err error) error {
 		return fmt.Errorf("refers to %s, which it does not contain", fault.Quote(e.Reference))
 	}
 	if e, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
-		found := (&Schema{}).issues(e)
+		found := (&Schema{}).issues(e, nil)
 		return fmt.Errorf("is not a JSON Schema: %s %s", orWhole(found[0].Path), found[0].Message)
 	}
 	return errors.New("cannot be compiled: " + cut(err.Error()))

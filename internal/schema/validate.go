@@ -22,10 +22,11 @@ const maxIssues = 50
 // Validate reports how a tree from Canonical or Parse differs from the schema:
 // one finding per field, at most 50, by path. Findings name fields and what was
 // expected; they never repeat what was given, since it may be secret.
-func (s *Schema) Validate(tree any) []fault.Issue { return s.validate(s.compiled, tree) }
+func (s *Schema) Validate(tree any) []fault.Issue { return s.find(s.compiled, tree, nil) }
 
-// validate checks a value against the schema or a part of it.
-func (s *Schema) validate(part *jsonschema.Schema, value any) (found []fault.Issue) {
+// find checks a value against the schema or a part of it. Strings at open places
+// will be others.
+func (s *Schema) find(part *jsonschema.Schema, value any, open []string) (found []fault.Issue) {
 	defer func() {
 		if p := recover(); p != nil {
 			found = []fault.Issue{{Message: "cannot be checked against its schema"}}
@@ -35,11 +36,11 @@ func (s *Schema) validate(part *jsonschema.Schema, value any) (found []fault.Iss
 	if err == nil {
 		return nil
 	}
-	return s.issues(err.(*jsonschema.ValidationError))
+	return s.issues(err.(*jsonschema.ValidationError), open)
 }
 
-func (s *Schema) issues(err *jsonschema.ValidationError) []fault.Issue {
-	w := &walk{schema: s}
+func (s *Schema) issues(err *jsonschema.ValidationError, open []string) []fault.Issue {
+	w := &walk{schema: s, open: open}
 	w.error(err)
 	slices.SortStableFunc(w.found, func(a, b fault.Issue) int { return strings.Compare(a.Path, b.Path) })
 	if more := len(w.found) - maxIssues; more > 0 {
@@ -50,8 +51,10 @@ func (s *Schema) issues(err *jsonschema.ValidationError) []fault.Issue {
 
 // walk collects findings from a validator's tree of errors.
 type walk struct {
-	schema *Schema
-	found  []fault.Issue
+	schema      *Schema
+	open        []string // places whose strings will be others
+	conditional int      // schemas above this one that count only under a condition
+	found       []fault.Issue
 }
 
 func (w *walk) add(path []string, message string) {
@@ -59,6 +62,10 @@ func (w *walk) add(path []string, message string) {
 }
 
 func (w *walk) error(e *jsonschema.ValidationError) {
+	if conditional(e.SchemaURL) {
+		w.conditional++
+		defer func() { w.conditional-- }()
+	}
 	if alternatives(e.ErrorKind) && len(e.Causes) > 0 {
 		w.alternatives(e)
 		return
@@ -83,6 +90,9 @@ func whole(k jsonschema.ErrorKind) bool {
 }
 
 func (w *walk) leaf(e *jsonschema.ValidationError) {
+	if w.mayPass(e) {
+		return
+	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
 		for _, name := range k.Missing {
@@ -127,7 +137,7 @@ func (w *walk) alternatives(e *jsonschema.ValidationError) {
 		w.add(e.InstanceLocation, message(&kind.Type{Got: got, Want: types}))
 	case len(meant) == 1:
 		w.error(meant[0])
-	default:
+	case !w.mayPass(e):
 		w.add(e.InstanceLocation, "fits none of the "+strconv.Itoa(len(e.Causes))+" alternatives")
 	}
 }
