@@ -108,7 +108,7 @@ func (x *execution) call(ctx context.Context, w *wanted) *gates.Outcome {
 		Source: string(c.Source), CallID: c.CallID, Key: c.Key}
 	x.emit(ev)
 
-	out := x.send(ctx, w, ev)
+	out := x.send(ctx, w, &ev)
 	end(out.Err)
 	ev.Type, ev.Err, ev.Gate, ev.Duration = event.CallCompleted, out.Err, out.Gate, x.h.since(began)
 	if out.Connection != "" {
@@ -127,75 +127,29 @@ func (x *execution) tellRepaired(ev event.Event, places []string) {
 	}
 }
 
-// send waits for the connection and hands the call to the chain.
-func (x *execution) send(ctx context.Context, w *wanted, ev event.Event) *gates.Outcome {
-	l, t, err := x.target(ctx, w.sup, w.call)
+// target waits for a connection and says what a call of op meets there.
+func (x *execution) target(ctx context.Context, sup *supervisor, name connection.Name, op string) (*link, gates.Target, error) {
+	l, err := sup.await(ctx, name)
 	if err != nil {
-		return &gates.Outcome{Err: placedCall(err, w.call)}
-	}
-	at := w.sup // where the call goes in the end
-	out := x.h.chain.Call(ctx, &gates.Request{
-		Call: w.call, Target: *t, Purse: x.purse, Trace: x.h.trace(ctx), Asked: x.asked(ev),
-		Live: func(ctx context.Context) (*gates.Target, error) {
-			now, t, err := x.target(ctx, w.sup, w.call)
-			l = now
-			return t, err
-		},
-		Route: func(ctx context.Context, to connection.Name) (*gates.Target, error) {
-			sup, err := x.routed(w, to)
-			if err != nil {
-				return nil, err
-			}
-			c := w.call
-			c.Connection = to
-			now, t, err := x.target(ctx, sup, c)
-			at, l = sup, now
-			return t, err
-		},
-		Progress: func(p provider.Progress) {
-			ev.Type, ev.Text = event.CallProgress, p.Message
-			ev.Data = map[string]any{"done": p.Done, "total": p.Total}
-			x.emit(ev)
-		},
-	})
-	x.allowed(out)
-	if out.Identity != nil {
-		at.seen(l, *out.Identity)
-	}
-	return out
-}
-
-// allowed notes that something went out under an approval, which may have been
-// given before a restart.
-func (x *execution) allowed(out *gates.Outcome) {
-	if out.Approval != "" {
-		x.approvals.Store(true)
-	}
-}
-
-// target waits for a connection and says what a call meets there.
-func (x *execution) target(ctx context.Context, sup *supervisor, c gates.Call) (*link, *gates.Target, error) {
-	l, err := sup.await(ctx, c.Connection)
-	if err != nil {
-		return nil, nil, err
+		return nil, gates.Target{}, err
 	}
 	t := sup.target(l)
-	t.Name = c.Connection
-	if !t.Catalog.IsRead(c.Op) {
+	t.Name = name
+	if !t.Catalog.IsRead(op) {
 		return l, t, nil
 	}
 	reader, ok := provider.Ability[provider.Reader](l.conn)
 	if !ok {
-		return nil, nil, fault.New(fault.OpUnknown, "its provider lists the read and cannot perform it")
+		return nil, gates.Target{}, fault.New(fault.OpUnknown, "its provider lists the read and cannot perform it")
 	}
 	t.Send, t.Read = nil, reader.Read
 	return l, t, nil
 }
 
 // target is a link with the settings of its entry.
-func (s *supervisor) target(l *link) *gates.Target {
+func (s *supervisor) target(l *link) gates.Target {
 	catalog, identity := l.current()
-	return &gates.Target{Name: l.name, Catalog: catalog, Identity: identity, Policy: s.entry.Policy,
+	return gates.Target{Name: l.name, Catalog: catalog, Identity: identity, Policy: s.entry.Policy,
 		ModelSecrets: s.entry.ModelSecrets, Repair: s.entry.RepairArgs, Pin: s.entry.Pin, Send: l.conn.Call}
 }
 
@@ -214,21 +168,19 @@ func (x *execution) routed(w *wanted, to connection.Name) (*supervisor, error) {
 		At(string(to), w.call.Op)
 }
 
-// asked tells about the approvals that a call needs.
-func (x *execution) asked(ev event.Event) func(*gates.Approval) {
-	return func(a *gates.Approval) {
-		x.approvals.Store(true)
-		ev.Type, ev.Text = event.ApprovalRequested, a.Reason
-		ev.Data = map[string]any{"approval": string(a.ID)}
-		if a.Closed() {
-			ev.Type, ev.Text = event.ApprovalDecided, a.Decision.Reason
-			ev.Data["verdict"], ev.Data["by"] = string(a.Decision.Verdict), a.Decision.By
-		}
-		x.emit(ev)
+// asked tells about an approval that a call needs. The event says which call.
+func (x *execution) asked(ev event.Event, a *gates.Approval) {
+	x.approvals.Store(true)
+	ev.Type, ev.Text = event.ApprovalRequested, a.Reason
+	ev.Data = map[string]any{"approval": string(a.ID)}
+	if a.Closed() {
+		ev.Type, ev.Text = event.ApprovalDecided, a.Decision.Reason
+		ev.Data["verdict"], ev.Data["by"] = string(a.Decision.Verdict), a.Decision.By
 	}
+	x.emit(ev)
 }
 
-func placedCall(err error, c gates.Call) error {
+func placedCall(err error, c *gates.Call) error {
 	fe := *fault.From(err, fault.Unavailable)
 	fe.Connection, fe.Op = string(c.Connection), c.Op
 	return &fe

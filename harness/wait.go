@@ -126,7 +126,7 @@ func (l *listening) again(ctx context.Context) (provider.Subscription, error) {
 func (l *listening) listen(ctx context.Context) (provider.Subscription, error) {
 	link, err := l.sup.await(ctx, l.call.Connection)
 	if err != nil {
-		return nil, placedCall(err, l.call)
+		return nil, placedCall(err, &l.call)
 	}
 	l.link = link
 	listener, ok := provider.Ability[provider.Listener](link.conn)
@@ -150,7 +150,8 @@ func (l *listening) listen(ctx context.Context) (provider.Subscription, error) {
 
 // request is the listening as the gates see it.
 func (l *listening) request() *gates.Request {
-	return &gates.Request{Call: l.call, Target: *l.target(), Purse: l.x.purse, Asked: l.x.asked(l.event(event.WaitStarted)),
+	return &gates.Request{Call: l.call, Target: *l.target(), Purse: l.x.purse,
+		Asked: func(a *gates.Approval) { l.x.asked(l.event(event.WaitStarted), a) },
 		Live: func(ctx context.Context) (*gates.Target, error) {
 			link, err := l.sup.await(ctx, l.call.Connection)
 			if err != nil {
@@ -168,7 +169,7 @@ func (l *listening) request() *gates.Request {
 func (l *listening) target() *gates.Target {
 	t := l.sup.target(l.link)
 	t.Name, t.Send = l.call.Connection, nil
-	return t
+	return &t
 }
 
 // match pulls events until one fits, and closes the subscription. Each pull
@@ -188,7 +189,7 @@ func (l *listening) match(ctx context.Context, sub provider.Subscription) (provi
 	}()
 	for ev, err := range sub.Events() {
 		if err != nil {
-			return provider.Event{}, placedCall(l.x.h.chain.Error(err), l.call)
+			return provider.Event{}, placedCall(l.x.h.chain.Error(err), &l.call)
 		}
 		l.failed = 0
 		if ev.Identity != nil {
@@ -207,7 +208,7 @@ func (l *listening) match(ctx context.Context, sub provider.Subscription) (provi
 			continue
 		}
 		if ev, err = l.x.h.chain.Event(ctx, l.request(), ev); err != nil {
-			return provider.Event{}, placedCall(err, l.call)
+			return provider.Event{}, placedCall(err, &l.call)
 		}
 		if l.filter == nil || l.filter(ev) {
 			return ev, nil

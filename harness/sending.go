@@ -1,0 +1,80 @@
+package harness
+
+import (
+	"context"
+
+	"github.com/bridle-dev/bridle/connection"
+	"github.com/bridle-dev/bridle/event"
+	"github.com/bridle-dev/bridle/gates"
+	"github.com/bridle-dev/bridle/provider"
+)
+
+// sending is one call on its way through the gates. The references in its
+// arguments may take it to another connection than the one that was wanted, and
+// a connection may have been made anew while an approval was waited for.
+type sending struct {
+	x       *execution
+	wanted  *wanted
+	event   event.Event // which call it is, for what is told about it
+	to      *supervisor
+	link    *link
+	request gates.Request
+}
+
+// send waits for the connection and hands the call to the chain.
+func (x *execution) send(ctx context.Context, w *wanted, ev *event.Event) *gates.Outcome {
+	s := &sending{x: x, wanted: w, event: *ev}
+	r := &s.request
+	var err error
+	if r.Target, err = s.meet(ctx, w.sup, w.call.Connection); err != nil {
+		return &gates.Outcome{Err: placedCall(err, &w.call)}
+	}
+	r.Call, r.Purse, r.Trace = w.call, x.purse, x.h.trace(ctx)
+	r.Live, r.Route, r.Asked, r.Progress = s.live, s.route, s.asked, s.progress
+	out := x.h.chain.Call(ctx, r)
+	x.allowed(out)
+	if out.Identity != nil {
+		s.to.seen(s.link, *out.Identity)
+	}
+	return out
+}
+
+// allowed notes that something went out under an approval, which may have been
+// given before a restart.
+func (x *execution) allowed(out *gates.Outcome) {
+	if out.Approval != "" {
+		x.approvals.Store(true)
+	}
+}
+
+// meet waits for a connection, which is from then on the one the call goes to.
+func (s *sending) meet(ctx context.Context, sup *supervisor, name connection.Name) (gates.Target, error) {
+	l, t, err := s.x.target(ctx, sup, name, s.wanted.call.Op)
+	if err == nil {
+		s.to, s.link = sup, l
+	}
+	return t, err
+}
+
+func (s *sending) live(ctx context.Context) (*gates.Target, error) {
+	t, err := s.meet(ctx, s.wanted.sup, s.wanted.call.Connection)
+	return &t, err
+}
+
+func (s *sending) route(ctx context.Context, to connection.Name) (*gates.Target, error) {
+	sup, err := s.x.routed(s.wanted, to)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.meet(ctx, sup, to)
+	return &t, err
+}
+
+func (s *sending) asked(a *gates.Approval) { s.x.asked(s.event, a) }
+
+func (s *sending) progress(p provider.Progress) {
+	ev := s.event
+	ev.Type, ev.Text = event.CallProgress, p.Message
+	ev.Data = map[string]any{"done": p.Done, "total": p.Total}
+	s.x.emit(ev)
+}
