@@ -91,8 +91,8 @@ func (p *inMemory) Connect(ctx context.Context, opts *provider.ConnectOptions) (
 	}
 	ctx, cancel := p.opts.limits().connecting(ctx)
 	defer cancel()
-	if err := ctx.Err(); err != nil {
-		return nil, fault.New(fault.Unavailable, "cannot connect: %w", err)
+	if ctx.Err() != nil {
+		return nil, fault.New(fault.Unavailable, "cannot connect: %w", context.Cause(ctx))
 	}
 	opts = opts.Normal()
 	log := opts.Logger.With(slog.String("connection", opts.Name))

@@ -28,6 +28,9 @@ const (
 	// killWait bounds the wait for a process that SIGKILL was sent to. Only one
 	// stuck inside the kernel takes longer.
 	killWait = time.Second
+	// exitWait is how long a server may take to end that closed its output, which
+	// for the system is one and the same moment.
+	exitWait = time.Second
 	// drainWait is how long output is still read after the server exited, for
 	// when something else holds the other end of the pipe.
 	drainWait = 250 * time.Millisecond
@@ -47,13 +50,14 @@ type process struct {
 	log     *slog.Logger
 	scrub   func(string) string    // takes credentials out of the server's output
 	last    atomic.Pointer[string] // line of stderr that says most about an end
+	said    chan struct{}          // closed once stderr has been read
 	done    sync.WaitGroup         // the reaper and the reader of stderr
 }
 
 // startProcess runs cmd. The process does not depend on any context: its life
 // is the connection's.
 func startProcess(cmd *exec.Cmd, scrub func(string) string, log *slog.Logger) (*process, error) {
-	p := &process{cmd: cmd, exited: make(chan struct{}), scrub: scrub, log: log}
+	p := &process{cmd: cmd, exited: make(chan struct{}), said: make(chan struct{}), scrub: scrub, log: log}
 	theirs, err := p.pipes()
 	defer func() {
 		for _, f := range theirs {
@@ -112,7 +116,7 @@ func (p *process) closePipes() {
 
 // input, output and clean implement peer.
 func (p *process) input() io.Writer      { return p.stdin }
-func (p *process) output() io.Reader     { return p.stdout }
+func (p *process) output() io.Reader     { return newLeftover(p.stdout) }
 func (p *process) clean(s string) string { return p.scrub(s) }
 
 // track is the process as the host wants to know it.
@@ -185,9 +189,10 @@ func (p *process) hasExited() bool {
 
 // ending says how the process ended, with its last words.
 func (p *process) ending() error {
-	if !p.exitsWithin(drainWait) {
+	if !p.exitsWithin(exitWait) {
 		return errors.New("the server closed its output")
 	}
+	<-p.said // soon: there is a deadline by now
 	how := "the server exited"
 	if p.status != nil {
 		how = fmt.Sprintf("the server exited with %s", strings.TrimPrefix(p.status.Error(), "exit "))
@@ -225,7 +230,8 @@ const (
 // logStderr passes the server's stderr on to the log, bounded in width and
 // rate so that a babbling server cannot fill a disk.
 func (p *process) logStderr() {
-	lines := bufio.NewReaderSize(p.stderr, stderrLine)
+	defer close(p.said)
+	lines := bufio.NewReaderSize(newLeftover(p.stderr), stderrLine)
 	var logged, dropped int
 	window := time.Now()
 	for {

@@ -202,8 +202,8 @@ func (p *stdio) connectMute(ctx context.Context, opts *provider.ConnectOptions) 
 // dial starts the server and connects to it, after a probe if wanted. On
 // failure nothing is left.
 func (p *stdio) dial(ctx context.Context, opts *provider.ConnectOptions, probe bool) (*conn, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fault.New(fault.Unavailable, "cannot connect: %w", err)
+	if ctx.Err() != nil {
+		return nil, fault.New(fault.Unavailable, "cannot connect: %w", context.Cause(ctx))
 	}
 	log := opts.Logger.With(slog.String("connection", opts.Name))
 	scrub := &scrubber{redact: opts.Redact}
