@@ -114,10 +114,10 @@ func serve(t *testing.T) *site {
 	return s
 }
 
-// waitForEnd gives processes that are on their way out a moment, and returns
+// waitForEnd gives processes that are on their way out their time, and returns
 // the command lines of those that stay.
 func waitForEnd(ctx context.Context, mark string) []string {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

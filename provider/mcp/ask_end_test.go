@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -220,7 +219,7 @@ func TestAnAnswerThatComesTooLate(t *testing.T) {
 	s := goodServer(nil, "2025-11-25")
 	addQuestions(s)
 	began, over := make(chan struct{}), make(chan struct{})
-	c := connect(t, mcp.InMemory(s, &mcp.InMemoryOptions{Timeout: 20 * time.Second}), &host{
+	c := connect(t, mcp.InMemory(s, &mcp.InMemoryOptions{Timeout: patience}), &host{
 		ask: func(context.Context, *provider.Question) (*provider.Answer, error) {
 			close(began)
 			<-over

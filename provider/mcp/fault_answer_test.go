@@ -3,7 +3,6 @@ package mcp_test
 import (
 	"compress/gzip"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/provider"
@@ -69,11 +67,11 @@ func lineFaults() []faultRow {
 		{id: "giant-log", what: "a log over the limit", max: 1 << 16, check: fine, lines: echoIs(strings.Repeat("log ", 1<<15), doneResult)},
 		{id: "giant-string-id", what: "a result over the limit under an id that is a string", max: 1 << 16, check: costsTheCall(fault.OutcomeUnknown),
 			lines: echoIs(`{"jsonrpc":"2.0","id":"$ID","result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 1<<17) + `"}]}}`)},
-		{id: "which-call", what: "an answer that could be to either of two calls", idle: time.Second, check: saysWhatCame, lines: func(p *faultPeer, r request) []string {
+		{id: "which-call", what: "an answer that could be to either of two calls", check: saysWhatCame, lines: func(p *faultPeer, r request) []string {
 			if r.Method != "tools/call" || r.tool() != "echo" || p.calls > 2 {
 				return nil
 			}
-			return []string{`{"jsonrpc":"2.0","id":"mine","result":{}}`}[:p.calls-1]
+			return []string{`{"jsonrpc":"2.0","id":"mine","result":{}}`, progress(r, 1)}[:2*(p.calls-1)]
 		}},
 		{id: "stuck", what: "a process that does not read while a call is cancelled", check: hearsLater, lines: func(p *faultPeer, r request) []string {
 			if r.Method == "tools/call" && r.tool() == "echo" && p.calls == 1 {
@@ -156,11 +154,7 @@ func hearsLater(t *testing.T, f *faulty) {
 		}
 	}
 	stop(syscall.SIGSTOP)
-	ctx, cancel := context.WithTimeout(within(t), time.Second)
-	defer cancel()
-	args := `{"fills":"` + strings.Repeat("x", 1<<18) + `"}`
-	_, err := f.Call(ctx, &provider.CallRequest{Op: "echo", Args: json.RawMessage(args)})
-	wantCode(t, err, fault.OutcomeUnknown)
+	fill(t, f)
 	stop(syscall.SIGCONT)
 	for limit := within(t); !slices.Contains(f.seen(t).Seen, "notifications/cancelled"); {
 		if limit.Err() != nil {
@@ -178,12 +172,21 @@ func on(where []string, rows []faultRow) []faultRow {
 	return rows
 }
 
-// saysWhatCame makes two calls of which one is answered, nobody knows which.
+// saysWhatCame makes two calls of which one is answered, nobody knows which, and
+// gives both up.
 func saysWhatCame(t *testing.T, f *faulty) {
-	first := make(chan error, 1)
-	go func() { first <- f.echo(t) }()
-	for _, err := range []error{f.echo(t), <-first} {
-		wantCode(t, err, fault.OutcomeUnknown)
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	errs := make(chan error, 2)
+	for range cap(errs) {
+		go func() {
+			_, err := f.Call(ctx, &provider.CallRequest{Op: "echo", Progress: func(provider.Progress) { cancel() }})
+			errs <- err
+		}()
+	}
+	for range cap(errs) {
+		err := <-errs
+		wantLeft(t, err)
 		//allow:errtext people must see that the server did answer something
 		if !strings.Contains(err.Error(), `"mine"`) {
 			t.Errorf("got %v, want the id that the server answered under", err)

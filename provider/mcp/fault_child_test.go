@@ -44,7 +44,7 @@ func childFaults() []faultRow {
 		{id: "B006", what: "a process that ignores the end of its input and SIGTERM", check: fine,
 			starts: func() { signal.Ignore(syscall.SIGTERM) }, deaf: true, release: fault.Closed},
 		{id: "octo-agent-304", what: "a context that ends after Connect", check: outliving},
-		{id: "rust-sdk-1142", what: "silence about server/discover", on: []string{"stdio legacy"}, check: wantProbes, lines: func(_ *faultPeer, r request) []string {
+		{id: "rust-sdk-1142", what: "silence about server/discover", on: []string{"stdio legacy"}, mute: true, check: wantProbes, lines: func(_ *faultPeer, r request) []string {
 			if r.Method == "server/discover" {
 				return []string{}
 			}

@@ -1,16 +1,12 @@
 package mcp_test
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/bridle-dev/bridle/fault"
-	"github.com/bridle-dev/bridle/provider"
 )
 
 // onEcho answers the first call of echo over HTTP.
@@ -144,7 +140,7 @@ func rejecting(p *faultPeer, w http.ResponseWriter, r *http.Request, msg request
 		http.Error(w, "what is that", http.StatusBadRequest)
 		return true
 	case msg.Method == "tools/call" && msg.tool() == "echo" && !strings.Contains(string(msg.Params), "9007199254740993"):
-		w.Header().Set("Content-Type", "text/event-stream")
+		stream(w, []string{progress(msg, 1)})
 		http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 		p.mu.Lock()
@@ -158,12 +154,7 @@ func rejecting(p *faultPeer, w http.ResponseWriter, r *http.Request, msg request
 // abandonedAndRejected: a modern server hears of it by the closed stream and by
 // nothing else; an earlier one by the notification, whatever it says to that.
 func abandonedAndRejected(t *testing.T, f *faulty) {
-	ctx, cancel := context.WithTimeout(within(t), 50*time.Millisecond)
-	defer cancel()
-	_, err := f.Call(ctx, &provider.CallRequest{Op: "echo"})
-	if !errors.Is(err, fault.OutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v, want outcome_unknown and the context's end", err)
-	}
+	wantLeft(t, leave(t, f, "echo"))
 	want := "notifications/cancelled"
 	if f.modern() {
 		want = "closed"

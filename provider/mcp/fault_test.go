@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -25,12 +24,12 @@ type faultRow struct {
 
 	// What the peer does; nil or returning nothing is what it should do.
 	deaf   bool                                                                         // as a process, to the end of its input
+	mute   bool                                                                         // about server/discover
 	starts func()                                                                       // as a process, first of all
 	lines  func(p *faultPeer, r request) []string                                       // to a message
 	http   func(p *faultPeer, w http.ResponseWriter, r *http.Request, msg request) bool // to a request, if it answered
 
-	max  int           // the limit of the provider for a message; 0 is its default
-	idle time.Duration // its idle limit
+	max int // the limit of the provider for a message; 0 is its default
 
 	connects fault.Code // what Connect fails with, "" if it does not
 	release  fault.Code // what Release fails with
@@ -66,9 +65,7 @@ func TestFaults(t *testing.T) {
 			}
 		}
 	})
-	if left := owned(); len(left) > 0 {
-		t.Errorf("processes are left: %v", left)
-	}
+	vanish(t, owned)
 	if err := goleak.Find(ignore); err != nil {
 		t.Errorf("goroutines are left: %v", err)
 	}

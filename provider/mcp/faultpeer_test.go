@@ -245,9 +245,14 @@ func newFaulty(t *testing.T, row faultRow, on string) *faulty {
 	transport, era, _ := strings.Cut(on, " ")
 	f := &faulty{on: on, host: &host{}}
 	if transport == "stdio" {
-		f.provider = mcp.Stdio(serverCommand("fault", era, row.id), &mcp.StdioOptions{
-			Grace: 200 * time.Millisecond, ProbeTimeout: probePatience, MaxLine: row.max, IdleTimeout: row.idle,
-		})
+		opts := &mcp.StdioOptions{Grace: patience, ProbeTimeout: patience, MaxLine: row.max}
+		if row.deaf {
+			opts.Grace = brief
+		}
+		if row.mute {
+			opts.ProbeTimeout = brief
+		}
+		f.provider = mcp.Stdio(serverCommand("fault", era, row.id), opts)
 		return f
 	}
 	f.peer = &faultPeer{row: row, modern: era == "modern", remote: true}
@@ -255,7 +260,7 @@ func newFaulty(t *testing.T, row faultRow, on string) *faulty {
 	over := make(chan struct{})
 	t.Cleanup(func() { close(over) })
 	site.intercept(f.peer.serve(over))
-	f.provider = mcp.HTTP(site.URL+"/mcp", &mcp.HTTPOptions{MaxBody: row.max, IdleTimeout: row.idle})
+	f.provider = mcp.HTTP(site.URL+"/mcp", &mcp.HTTPOptions{MaxBody: row.max})
 	return f
 }
 

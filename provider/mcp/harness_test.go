@@ -26,7 +26,7 @@ func started(t *testing.T, servers map[connection.Name][]string) *harness.AgentH
 	t.Helper()
 	set := connection.Set{}
 	for name, command := range servers {
-		set[name] = connection.Entry{Provider: mcp.Stdio(command, &mcp.StdioOptions{Grace: 200 * time.Millisecond})}
+		set[name] = connection.Entry{Provider: mcp.Stdio(command, &mcp.StdioOptions{Grace: patience})}
 	}
 	h, err := harness.New(harness.Config{Name: t.Name(), Connections: set})
 	if err != nil {
@@ -112,9 +112,7 @@ func TestAKilledServerCostsItsCallAndNothingElse(t *testing.T) {
 // waitFor waits until something happened to a connection.
 func waitFor(t *testing.T, h *harness.AgentHarness, what event.Type, name string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	for ev, err := range h.Events(ctx, "") {
+	for ev, err := range h.Events(within(t), "") {
 		if err != nil {
 			t.Fatalf("waiting for %s of %s: %v", what, name, err)
 		}

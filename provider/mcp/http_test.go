@@ -128,12 +128,15 @@ func TestHTTPBothEras(t *testing.T) {
 					t.Errorf("got %d progress reports and %v, want 20", steps, err)
 				}
 			}
-			ctx, cancel := context.WithTimeout(within(t), 50*time.Millisecond)
+			ctx, cancel := context.WithCancel(within(t))
 			defer cancel()
+			f.server.AddReceivingMiddleware(note(func(op string, _ json.RawMessage) {
+				if op == "wait" {
+					cancel()
+				}
+			}))
 			_, err = c.Call(ctx, &provider.CallRequest{Op: "wait"})
-			if !errors.Is(err, fault.OutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("cancelled call: got %v, want outcome_unknown and the context's end", err)
-			}
+			wantLeft(t, err)
 			call(t, c, "echo", `{}`)
 			if err := c.Release(within(t)); err != nil {
 				t.Errorf("Release: %v", err)
@@ -234,7 +237,9 @@ func TestForgottenSessionClosesTheConnection(t *testing.T) { // B002, B004, B010
 			c := connect(t, mcp.HTTP(f.URL, nil), &host{})
 			var requests atomic.Int32
 			f.intercept(func(w http.ResponseWriter, r *http.Request) {
-				requests.Add(1)
+				if r.Method != http.MethodGet { // the stream of announcements may be late
+					requests.Add(1)
+				}
 				w.WriteHeader(http.StatusNotFound)
 				io.WriteString(w, body)
 			})
@@ -243,8 +248,8 @@ func TestForgottenSessionClosesTheConnection(t *testing.T) { // B002, B004, B010
 			<-c.Done()
 			wantCode(t, c.Err(), fault.Unavailable)
 			c.Release(within(t))
-			if got := requests.Load(); got != 1 {
-				t.Errorf("got %d requests after the session was gone, want the one call", got)
+			if got := requests.Load(); got > 1 {
+				t.Errorf("got %d requests after the session was gone, want the one call at most", got)
 			}
 		})
 	}
@@ -375,22 +380,23 @@ func TestSilentServerCannotHoldRelease(t *testing.T) { // B012
 		panic(errPass)
 	})
 	defer close(over)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if err := c.Release(ctx); err != nil {
+	if err := c.Release(within(t)); err != nil {
 		t.Errorf("Release: %v", err)
 	}
 }
 
 func TestSilentServerCannotHoldConnect(t *testing.T) {
 	over := make(chan struct{})
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-over }))
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		cancel()
+		<-over
+	}))
 	defer s.Close()
 	defer close(over)
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
 	_, err := mcp.HTTP(s.URL, nil).Connect(ctx, nil)
-	if !errors.Is(err, fault.Unavailable) || !errors.Is(err, context.DeadlineExceeded) {
+	if !errors.Is(err, fault.Unavailable) || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want unavailable and the context's end", err)
 	}
 }

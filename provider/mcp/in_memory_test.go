@@ -43,7 +43,7 @@ func newResident(t *testing.T, versions []string) *resident {
 		defer r.mu.Unlock()
 		r.calls = append(r.calls, providertest.Call{Op: op, Args: args})
 	}), r.hush)
-	r.Provider = mcp.InMemory(r.server, &mcp.InMemoryOptions{MaxLine: 1 << 20, Grace: 200 * time.Millisecond})
+	r.Provider = mcp.InMemory(r.server, &mcp.InMemoryOptions{MaxLine: 1 << 20, Grace: patience})
 	return r
 }
 
@@ -71,6 +71,7 @@ func TestInMemoryConformance(t *testing.T) {
 			t.Parallel()
 			providertest.Run(t, providertest.Config{
 				New:       func(t *testing.T) provider.Provider { return newResident(t, versions) },
+				Patience:  patience,
 				Abilities: providertest.Abilities{Reads: true, Watch: true},
 				Echo:      providertest.Call{Op: "echo"},
 				Slow:      providertest.Call{Op: "wait"},
@@ -146,7 +147,7 @@ func TestInMemoryToolThatCannotBeStopped(t *testing.T) {
 		<-over
 		return text("late"), nil
 	})
-	c := connect(t, mcp.InMemory(s, &mcp.InMemoryOptions{Grace: 50 * time.Millisecond}), &host{})
+	c := connect(t, mcp.InMemory(s, &mcp.InMemoryOptions{Grace: brief}), &host{})
 	cut := make(chan error, 1)
 	go func() {
 		_, err := c.Call(within(t), &provider.CallRequest{Op: "stubborn"})
@@ -224,7 +225,7 @@ func TestInMemoryServerThatIsSilentCannotHoldConnect(t *testing.T) {
 	t.Parallel()
 	r := newResident(t, nil)
 	r.silent.Store(true)
-	_, err := mcp.InMemory(r.server, &mcp.InMemoryOptions{ConnectTimeout: 50 * time.Millisecond}).Connect(t.Context(), nil)
+	_, err := mcp.InMemory(r.server, &mcp.InMemoryOptions{ConnectTimeout: brief}).Connect(t.Context(), nil)
 	wantCode(t, err, fault.Unavailable)
 	for range r.server.Sessions() {
 		t.Error("a session is left")

@@ -123,3 +123,15 @@ func TestNumbersOfAnAnswerStayExact(t *testing.T) {
 		t.Errorf("for the SDK: got %s, %v", sdk, err)
 	}
 }
+
+func TestAnErrorIsCutBetweenWords(t *testing.T) {
+	for _, gap := range []int{1, 10, 100} {
+		text := strings.Repeat("bla ", (maxErrorText-gap)/4) + "s3cr3t-t0ken-that-is-longer-than-what-is-left-of-the-text-that-an-error-can-have-before-it-is-cut-in-two-parts" + strings.Repeat(" bla", 100)
+		if got := plain(text); strings.Contains(got, "s3cr3t") || !strings.HasSuffix(got, "bla … (cut)") {
+			t.Errorf("%d bytes before the cut: it ends in %q", gap, got[len(got)-60:])
+		}
+	}
+	if got := plain(strings.Repeat("x", 2*maxErrorText)); len(got) < maxErrorText {
+		t.Errorf("of a single word %d bytes are left", len(got))
+	}
+}

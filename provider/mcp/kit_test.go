@@ -12,7 +12,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -87,11 +86,15 @@ func TestStdioConformance(t *testing.T) {
 	t.Parallel()
 	providertest.Run(t, providertest.Config{
 		New: func(t *testing.T) provider.Provider {
-			dir := t.TempDir()
+			dir, grace := t.TempDir(), patience
+			if strings.HasSuffix(t.Name(), "silent") {
+				grace = brief // one that was stopped hears of no end
+			}
 			return &child{dir: dir, Provider: mcp.Stdio(serverCommand("kept", dir), &mcp.StdioOptions{
-				Env: []string{"TOKEN=" + planted}, MaxLine: 1 << 20, Grace: 200 * time.Millisecond,
+				Env: []string{"TOKEN=" + planted}, MaxLine: 1 << 20, Grace: grace,
 			})}
 		},
+		Patience:  patience,
 		Abilities: providertest.Abilities{Reads: true, Watch: true},
 		Echo:      providertest.Call{Op: "echo"},
 		Slow:      providertest.Call{Op: "wait"},
@@ -156,6 +159,7 @@ func TestHTTPConformance(t *testing.T) {
 			t.Parallel()
 			cfg := providertest.Config{
 				New:       func(t *testing.T) provider.Provider { return newSite(t, eras()[era]) },
+				Patience:  patience,
 				Abilities: providertest.Abilities{Reads: true, Watch: true},
 				Echo:      providertest.Call{Op: "echo"},
 				Slow:      providertest.Call{Op: "wait"},

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/bridle-dev/bridle/provider"
 )
@@ -57,14 +56,8 @@ func TestServerEndsWithItsHost(t *testing.T) { // B034
 		t.Fatal(err)
 	}
 	cmd.Wait() // killed, as it should be
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for ctx := within(t); len(members(pid)) > 0; {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			syscall.Kill(-pid, syscall.SIGKILL)
-			t.Fatalf("the server outlived its host: %v", members(pid))
-		}
+	vanish(t, func() []string { return members(pid) })
+	if t.Failed() {
+		syscall.Kill(-pid, syscall.SIGKILL)
 	}
 }

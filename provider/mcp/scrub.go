@@ -97,8 +97,13 @@ type cleanError struct {
 func (e *cleanError) Error() string { return e.text }
 func (e *cleanError) Unwrap() error { return e.cause }
 
-// maxErrorText bounds what a peer can put into an error.
-const maxErrorText = 32 << 10
+// maxErrorText bounds what a peer can put into an error. It is more than a host
+// shows, which replaces credentials that are not of this connection first.
+const maxErrorText = 64 << 10
+
+// longestWord is how far before a cut it is looked for the end of a word. A part
+// of a credential, which has no spaces as a rule, could not be found any more.
+const longestWord = 1 << 10
 
 // plain makes a peer's text fit for an error: clean and bounded.
 func plain(t string) string {
@@ -109,7 +114,11 @@ func plain(t string) string {
 	if len(t) <= maxErrorText {
 		return t
 	}
-	return strings.ToValidUTF8(t[:maxErrorText], "") + "… (cut)"
+	t = strings.ToValidUTF8(t[:maxErrorText], "")
+	if at := strings.LastIndexFunc(t, unicode.IsSpace); at > len(t)-longestWord {
+		t = t[:at]
+	}
+	return t + " … (cut)"
 }
 
 // clean makes a peer's text fit to be shown: no terminal sequences, no other

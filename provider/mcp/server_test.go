@@ -153,7 +153,10 @@ func goodServer(over <-chan struct{}, versions ...string) *sdk.Server {
 		return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"q": &sdk.ElicitParams{Message: "Sure?"}}}, nil
 	})
 	var cancelled atomic.Int32
-	rawTool(s, "wait", func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	rawTool(s, "wait", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		if token := r.Params.GetProgressToken(); token != nil {
+			r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: 1})
+		}
 		select {
 		case <-ctx.Done():
 			cancelled.Add(1)

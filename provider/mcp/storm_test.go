@@ -26,7 +26,7 @@ func recorders(t *testing.T) map[string]struct {
 	acted func() []providertest.Call
 } {
 	dir := t.TempDir()
-	local := &child{dir: dir, Provider: mcp.Stdio(serverCommand("kept", dir), &mcp.StdioOptions{Grace: 200 * time.Millisecond})}
+	local := &child{dir: dir, Provider: mcp.Stdio(serverCommand("kept", dir), &mcp.StdioOptions{Grace: patience})}
 	old, modern := newSite(t, eras()["legacy"]), newSite(t, eras()["modern"])
 	return map[string]struct {
 		provider.Provider
@@ -131,11 +131,10 @@ func runHasty() {
 	in := bufio.NewReaderSize(os.Stdin, 4<<10)
 	p := &faultPeer{}
 	for {
-		head, err := in.Peek(1)
-		if err != nil {
+		if _, err := in.Peek(1); err != nil {
 			return
 		}
-		if head, _ = in.Peek(in.Buffered()); len(head) == 4<<10 {
+		if head, _ := in.Peek(in.Buffered()); len(head) == 4<<10 {
 			_, rest, _ := strings.Cut(string(head), `"id":`)
 			id, _, _ := strings.Cut(rest, ",")
 			fmt.Println(request{ID: json.RawMessage(id)}.failure(-32600, "far too much"))
@@ -156,7 +155,7 @@ func runHasty() {
 
 func TestAnswerCountsBeforeTheRequestIsWritten(t *testing.T) {
 	t.Parallel()
-	c := connect(t, mcp.Stdio(serverCommand("hasty"), &mcp.StdioOptions{Grace: 100 * time.Millisecond}), &host{})
+	c := connect(t, mcp.Stdio(serverCommand("hasty"), &mcp.StdioOptions{Grace: brief}), &host{})
 	args := `{"text":"` + strings.Repeat("x", 1<<20) + `"}`
 	ctx := within(t)
 	_, err := c.Call(ctx, &provider.CallRequest{Op: "echo", Args: json.RawMessage(args)})

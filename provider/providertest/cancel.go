@@ -48,7 +48,7 @@ func cancelledDuring(ctx context.Context, s *session) {
 
 func deadlineDuring(ctx context.Context, s *session) {
 	c := s.connect(ctx)
-	during, cancel := context.WithTimeout(ctx, max(s.cfg.Patience/10, 20*time.Millisecond))
+	during, cancel := context.WithTimeout(ctx, min(max(s.cfg.Patience/10, 20*time.Millisecond), 500*time.Millisecond))
 	defer cancel()
 	result := make(chan error, 1)
 	s.async(func() {
