@@ -153,21 +153,6 @@ func (s *supervisor) target(l *link) gates.Target {
 		ModelSecrets: s.entry.ModelSecrets, Repair: s.entry.RepairArgs, Pin: s.entry.Pin, Send: l.conn.Call}
 }
 
-// routed finds the connection that the references in a call belong to, if its
-// caller may use it.
-func (x *execution) routed(w *wanted, to connection.Name) (*supervisor, error) {
-	sup, err := x.models.resolve(to)
-	granted := sup == w.sup
-	if w.grants != nil {
-		granted = w.grants(to, w.call.Op)
-	}
-	if err == nil && granted {
-		return sup, nil
-	}
-	return nil, fault.New(fault.RefUnknown, "the caller may not use the connection that the reference belongs to").
-		At(string(to), w.call.Op)
-}
-
 // asked tells about an approval that a call needs. The event says which call.
 func (x *execution) asked(ev event.Event, a *gates.Approval) {
 	x.approvals.Store(true)

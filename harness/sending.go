@@ -5,6 +5,7 @@ import (
 
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/event"
+	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/provider"
 )
@@ -14,7 +15,8 @@ import (
 // a connection may have been made anew while an approval was waited for.
 type sending struct {
 	x       *execution
-	wanted  *wanted
+	from    *supervisor // of the connection that was wanted
+	grants  func(connection.Name, string) bool
 	event   event.Event // which call it is, for what is told about it
 	to      *supervisor
 	link    *link
@@ -23,13 +25,14 @@ type sending struct {
 
 // send waits for the connection and hands the call to the chain.
 func (x *execution) send(ctx context.Context, w *wanted, ev *event.Event) *gates.Outcome {
-	s := &sending{x: x, wanted: w, event: *ev}
+	s := &sending{x: x, from: w.sup, grants: w.grants, event: *ev}
 	r := &s.request
+	r.Call = w.call
 	var err error
 	if r.Target, err = s.meet(ctx, w.sup, w.call.Connection); err != nil {
 		return &gates.Outcome{Err: placedCall(err, &w.call)}
 	}
-	r.Call, r.Purse, r.Trace = w.call, x.purse, x.h.trace(ctx)
+	r.Purse, r.Trace = x.purse, x.h.trace(ctx)
 	r.Live, r.Route, r.Asked, r.Progress = s.live, s.route, s.asked, s.progress
 	out := x.h.chain.Call(ctx, r)
 	x.allowed(out)
@@ -49,7 +52,7 @@ func (x *execution) allowed(out *gates.Outcome) {
 
 // meet waits for a connection, which is from then on the one the call goes to.
 func (s *sending) meet(ctx context.Context, sup *supervisor, name connection.Name) (gates.Target, error) {
-	l, t, err := s.x.target(ctx, sup, name, s.wanted.call.Op)
+	l, t, err := s.x.target(ctx, sup, name, s.request.Call.Op)
 	if err == nil {
 		s.to, s.link = sup, l
 	}
@@ -57,17 +60,33 @@ func (s *sending) meet(ctx context.Context, sup *supervisor, name connection.Nam
 }
 
 func (s *sending) live(ctx context.Context) (*gates.Target, error) {
-	t, err := s.meet(ctx, s.wanted.sup, s.wanted.call.Connection)
+	t, err := s.meet(ctx, s.from, s.request.Call.Connection)
 	return &t, err
 }
 
 func (s *sending) route(ctx context.Context, to connection.Name) (*gates.Target, error) {
-	sup, err := s.x.routed(s.wanted, to)
+	sup, err := s.routed(to)
 	if err != nil {
 		return nil, err
 	}
 	t, err := s.meet(ctx, sup, to)
 	return &t, err
+}
+
+// routed finds the connection that the references in a call belong to, if its
+// caller may use it.
+func (s *sending) routed(to connection.Name) (*supervisor, error) {
+	op := s.request.Call.Op
+	sup, err := s.x.models.resolve(to)
+	granted := sup == s.from
+	if s.grants != nil {
+		granted = s.grants(to, op)
+	}
+	if err == nil && granted {
+		return sup, nil
+	}
+	return nil, fault.New(fault.RefUnknown, "the caller may not use the connection that the reference belongs to").
+		At(string(to), op)
 }
 
 func (s *sending) asked(a *gates.Approval) { s.x.asked(s.event, a) }
