@@ -32,7 +32,7 @@ func ExampleApproverFunc() {
 	book := gates.OpenApprovals(s)
 	for _, args := range []string{`{"amount":20}`, `{"amount":2000}`} {
 		call := gates.Call{Connection: "shop", Op: "refund", Args: json.RawMessage(args), Execution: "exe-1"}
-		a, err := gates.Ask(context.Background(), book, approver, gates.Approval{Call: call}, 10*time.Millisecond)
+		a, err := gates.Ask(context.Background(), book, approver, gates.Approval{Call: call}, 500*time.Millisecond)
 		if err != nil {
 			panic(err)
 		}

@@ -156,6 +156,9 @@ func (c *Catalog) Events() []provider.EventType {
 
 // Event returns the event type of that name.
 func (c *Catalog) Event(name string) (provider.EventType, bool) {
+	if c == nil {
+		return provider.EventType{}, false
+	}
 	i, ok := c.events[name]
 	if !ok {
 		return provider.EventType{}, false

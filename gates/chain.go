@@ -291,7 +291,7 @@ func (c *Chain) Event(ctx context.Context, r *Request, e provider.Event) (provid
 	var err error
 	if e.Payload, err = f.seal(ctx, e.Payload, marks); err != nil {
 		e.Payload = nil
-		return e, f.place(err)
+		return e, c.Error(f.place(err))
 	}
 	return e, nil
 }

@@ -114,23 +114,9 @@ func (f *flight) run(ctx context.Context, gates []gate) *Outcome {
 	f.settle()
 	f.out.Connection, f.out.Args, f.out.Approval = f.call.Connection, f.call.Args, f.call.Approval
 	for _, s := range f.chain.back {
-		f.undergo(ctx, s)
+		s.do(ctx, f)
 	}
 	return &f.out
-}
-
-// undergo takes the answer through a stage. One that panics costs the answer,
-// which would go on half treated.
-func (f *flight) undergo(ctx context.Context, s stage) {
-	var err error
-	defer func() {
-		if err != nil {
-			f.drop()
-			f.out.Err = f.place(err)
-		}
-	}()
-	defer f.contain(s.name, &err)
-	s.do(ctx, f)
 }
 
 func (f *flight) wayOut(ctx context.Context, gates []gate) error {

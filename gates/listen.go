@@ -2,7 +2,6 @@ package gates
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"slices"
 
@@ -53,18 +52,24 @@ func listenGates() []gate {
 func eventExists(ctx context.Context, f *flight) error {
 	e, ok := f.target.Catalog.Event(f.call.Op)
 	if !ok {
-		err := fault.New(fault.OpUnknown, "there is no event %s", fault.Quote(f.call.Op))
-		names := slices.Sorted(maps.Keys(f.target.Catalog.events))
-		if near := schema.Nearest(f.call.Op, slices.Values(names), 3); len(near) > 0 {
-			return err.WithHint("Did you mean %s?", fault.Names(near))
-		}
-		return err.WithHint("The connection has: %s.", fault.Names(names))
+		return f.noEvent()
 	}
-	args := e.Args
-	if args == nil {
-		args = json.RawMessage(noArgs)
+	f.call.Operation = eventOperation(e)
+	f.entry, f.kind = &entry{def: f.call.Operation, args: NewSchema(f.call.Operation.Args)}, KindEvent
+	return f.chain.pins.Check(ctx, f.call.Connection, f.kind, f.call.Operation, f.target.Pin)
+}
+
+func (f *flight) noEvent() error {
+	err := fault.New(fault.OpUnknown, "there is no event %s", fault.Quote(f.call.Op))
+	var names []string
+	if c := f.target.Catalog; c != nil {
+		names = slices.Sorted(maps.Keys(c.events))
 	}
-	f.call.Operation = provider.Operation{Name: e.Name, Title: e.Title, Description: e.Description, Args: args}
-	f.entry, f.kind = &entry{def: f.call.Operation, args: NewSchema(args)}, KindEvent
-	return f.chain.pins.Check(ctx, f.call.Connection, f.kind, eventOperation(e), f.target.Pin)
+	if near := schema.Nearest(f.call.Op, slices.Values(names), 3); len(near) > 0 {
+		return err.WithHint("Did you mean %s?", fault.Names(near))
+	}
+	if len(names) == 0 {
+		return err.WithHint("The connection has no events.")
+	}
+	return err.WithHint("The connection has: %s.", fault.Names(names))
 }

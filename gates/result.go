@@ -80,6 +80,7 @@ func (p *parsed) of(text json.RawMessage) (any, *fault.Issue) {
 func redact(_ context.Context, f *flight) {
 	scrub := f.chain.scrub
 	f.out.Value = scrub.JSON(f.out.Value)
+	f.out.Content = slices.Clone(f.out.Content) // a provider may give it to others as well
 	for i := range f.out.Content {
 		f.redactContent(&f.out.Content[i])
 	}

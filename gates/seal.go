@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"sync"
 
 	"github.com/bridle-dev/bridle/fault"
@@ -18,44 +19,72 @@ func sealMarks(ctx context.Context, f *flight) {
 	if f.out.Value == nil || f.entry == nil {
 		return
 	}
+	if f.out.Identity != nil {
+		f.call.Identity = *f.out.Identity // what answered may be another incarnation
+	}
 	value, err := f.seal(ctx, f.out.Value, f.entry.resultMarks())
 	if err != nil {
 		f.drop()
-		f.out.Err = f.place(fault.From(err, fault.ResultInvalid))
+		f.out.Err = f.chain.scrub.Error(f.place(fault.From(err, fault.ResultInvalid)))
 		return
 	}
 	f.out.Sealed = len(value) != len(f.out.Value) || !bytes.Equal(value, f.out.Value)
 	f.out.Value = value
 }
 
+const (
+	// maxSealed is how many references one result may have: each becomes a
+	// hundred times as long as an id can be short.
+	maxSealed = 100_000
+	// maxPutAway is how many blobs one result may have: each is a write.
+	maxPutAway = 1_000
+)
+
+// sealing counts what a result has of both.
+type sealing struct{ refs, blobs int }
+
 // seal returns value with references sealed and blobs put away, as marks say.
-func (f *flight) seal(ctx context.Context, value json.RawMessage, marks *refs.Marks) (json.RawMessage, error) {
+// What a server gave that cannot be is result_invalid.
+func (f *flight) seal(ctx context.Context, value json.RawMessage, marks *refs.Marks) (out json.RawMessage, err error) {
 	if marks == nil || f.chain.keys == nil || len(value) == 0 {
 		return value, nil
 	}
+	defer f.contain("the store of blobs", &err)
 	tree, issue := f.reply.of(value)
 	if issue != nil {
 		return nil, &fault.Error{Code: fault.ResultInvalid, Issues: []fault.Issue{*issue}}
 	}
-	changed := false
+	var n sealing
 	sealed, err := marks.Walk(tree, func(_ string, mark refs.Mark, v any) (any, error) {
 		if mark.Kind == refs.BlobKind {
-			return f.putAway(ctx, mark, v, &changed)
+			return f.putAway(ctx, mark, v, &n)
 		}
-		ref, err := mark.Ref(v)
-		if err != nil {
-			return nil, err
-		}
-		changed = true
-		if ref, err = f.chain.keys.Seal(ref, f.scope(), mark.Volatile); err != nil {
-			return nil, err
-		}
-		return written(ref)
+		return f.sealRef(mark, v, &n)
 	})
-	if err != nil || !changed {
-		return value, err
+	switch {
+	case errors.Is(err, fault.RefInvalid):
+		return nil, &fault.Error{Code: fault.ResultInvalid, Err: err}
+	case err != nil:
+		return nil, err
+	case n == sealing{}:
+		return value, nil
 	}
 	return schema.Encode(sealed), nil
+}
+
+// sealRef seals the id that a server gave.
+func (f *flight) sealRef(mark refs.Mark, v any, n *sealing) (any, error) {
+	if n.refs++; n.refs > maxSealed {
+		return nil, fault.New(fault.ResultInvalid, "the reply has more than %d references", maxSealed)
+	}
+	ref, err := mark.Ref(v)
+	if err != nil {
+		return nil, err
+	}
+	if ref, err = f.chain.keys.Seal(ref, f.scope(), mark.Volatile); err != nil {
+		return nil, err
+	}
+	return written(ref)
 }
 
 // written is a reference as a part of a tree that is only to be encoded.
@@ -65,16 +94,18 @@ func written(ref refs.Ref) (any, error) {
 }
 
 // putAway keeps a blob, which comes as base64, and returns its handle.
-func (f *flight) putAway(ctx context.Context, mark refs.Mark, v any, changed *bool) (any, error) {
+func (f *flight) putAway(ctx context.Context, mark refs.Mark, v any, n *sealing) (any, error) {
 	if f.chain.blobs == nil {
 		return nil, nil
+	}
+	if n.blobs++; n.blobs > maxPutAway {
+		return nil, fault.New(fault.ResultInvalid, "the reply has more than %d blobs", maxPutAway)
 	}
 	text, _ := v.(string)
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || text == "" {
 		return nil, fault.New(fault.ResultInvalid, "a blob is not in base64, or held a credential that was replaced")
 	}
-	*changed = true
 	mime := "application/octet-stream"
 	if len(mark.MIMETypes) == 1 {
 		mime = mark.MIMETypes[0]
