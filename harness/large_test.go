@@ -79,7 +79,7 @@ func textContent(s string) provider.Content {
 
 func TestEveryChannelIsCutAndKeptWhole(t *testing.T) { // B174, B176, B178
 	long, bytes := manuscript(500<<10), []byte(strings.Repeat("\x00\xff\x89P", 1<<20))
-	structured, err := json.Marshal(map[string]string{"text": manuscript(10 << 20)})
+	structured, err := json.Marshal(map[string]string{"text": manuscript(1 << 20)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestALongResultOfAGoToolIsKeptWhole(t *testing.T) {
 }
 
 func TestAStepGetsALongResultWhole(t *testing.T) {
-	structured, _ := json.Marshal(map[string]string{"text": manuscript(10 << 20)})
+	structured, _ := json.Marshal(map[string]string{"text": manuscript(1 << 20)})
 	long := manuscript(500 << 10)
 	for name, c := range map[string]struct {
 		result inmemory.Result

@@ -43,7 +43,7 @@ func TestStartWaitsUntilConnectionsAreReady(t *testing.T) {
 	})
 }
 
-func TestStartFailsOnlyForRequiredConnections(t *testing.T) {
+func TestStartFailsOnlyForRequiredConnections(t *testing.T) { // B018, B020
 	synctest.Test(t, func(t *testing.T) {
 		refused := errors.New("refused")
 		good, bad, worse := ops("x"), ops("x"), ops("x")

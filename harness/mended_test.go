@@ -187,7 +187,7 @@ func TestAConnectionThatIsBeingReleasedIsNotReady(t *testing.T) {
 	})
 }
 
-func TestATurnSaysWhichConnectionsItsModelHasToDoWithout(t *testing.T) {
+func TestATurnSaysWhichConnectionsItsModelHasToDoWithout(t *testing.T) { // B020
 	p := ops("x")
 	p.FailConnect(inmemory.Fault{Err: errors.New("down"), Times: -1})
 	m := scripted.New(scripted.CallTool("a_x", nil), scripted.Say("ok"))

@@ -130,7 +130,7 @@ func stopped(t *testing.T) context.Context {
 	return ctx
 }
 
-func TestServersThatDoNotWorkCostOnlyThemselves(t *testing.T) {
+func TestServersThatDoNotWorkCostOnlyThemselves(t *testing.T) { // B018, B020
 	t.Parallel()
 	h, err := harness.New(harness.Config{Name: t.Name(), Connections: connection.Set{
 		"good":    {Provider: mcp.Stdio(serverCommand("good"), nil)},
