@@ -15,6 +15,9 @@ import (
 type Entry struct {
 	// Path is where in the execution it belongs.
 	Path string `json:"path"`
+	// Fork is the parallel path or spawned child that it belongs to, by path; "" is
+	// the execution's own line.
+	Fork string `json:"fork,omitempty"`
 	// Kind says what it is: the kind of a step, or one of the kinds here.
 	Kind string `json:"kind,omitempty"`
 	// Pending tells that something was about to be sent and that it is not
@@ -29,6 +32,7 @@ type Entry struct {
 	Source     string            `json:"source,omitempty"`
 	Key        provider.Key      `json:"key,omitempty"`
 	Args       json.RawMessage   `json:"args,omitempty"` // as approved, with names of secrets
+	Secrets    []Place           `json:"secrets,omitempty"`
 	Identity   provider.Identity `json:"identity,omitzero"`
 	Approval   string            `json:"approval,omitempty"`
 
@@ -38,6 +42,9 @@ type Entry struct {
 	Cursor   provider.Cursor `json:"cursor,omitempty"`  // where listening began or got to
 	Deadline time.Time       `json:"deadline,omitzero"` // of a wait
 
+	// Items are what a model step added to the conversation, as JSON.
+	Items json.RawMessage `json:"items,omitempty"`
+
 	// What it came to. Of a composite step Uses are the connections used beneath
 	// it, as they were first seen.
 	Output  json.RawMessage              `json:"output,omitempty"`
@@ -45,6 +52,12 @@ type Entry struct {
 	Uses    map[string]provider.Identity `json:"uses,omitempty"`
 	Started time.Time                    `json:"started,omitzero"`
 	Ended   time.Time                    `json:"ended,omitzero"`
+}
+
+// Place is where in the arguments their author put a secret, by name.
+type Place struct {
+	Path string `json:"path"`
+	Name string `json:"name"`
 }
 
 // Kinds of entries that are no steps.
@@ -64,7 +77,11 @@ func (l *Ledger) Entries(ctx context.Context, id provider.ExecutionID) iter.Seq2
 			}
 			if err == nil {
 				err = l.store.View(ctx, func(tx store.Tx) error {
-					e.Output, err = whole(tx, entryKey(id, e.Path), e.Output)
+					key := entryKey(id, e.Path)
+					if e.Output, err = whole(tx, key, e.Output); err != nil {
+						return err
+					}
+					e.Items, err = whole(tx, itemsKey(key), e.Items)
 					return err
 				})
 			}
@@ -78,6 +95,9 @@ func (l *Ledger) Entries(ctx context.Context, id provider.ExecutionID) iter.Seq2
 		}
 	}
 }
+
+// itemsKey is where the items of an entry are kept when they are large.
+func itemsKey(entry string) string { return entry + "@items" }
 
 // entryPrefix begins the keys of an execution's entries. Ids contain no colon.
 func entryPrefix(id provider.ExecutionID) string { return string(id) + ":" }

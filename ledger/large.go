@@ -21,7 +21,7 @@ const (
 	page = 64
 	// longTail is what is kept free of a key: the hash of a long path, and the
 	// number of a chunk.
-	longTail = 80
+	longTail = 96
 )
 
 // elsewhere stands in a record for an output that is kept in chunks.

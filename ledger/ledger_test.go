@@ -60,7 +60,7 @@ func failed(path string, code fault.Code) ledger.Entry {
 // crashed takes up x after a restart of its process.
 func crashed(t *testing.T, s store.Store) *ledger.Log {
 	t.Helper()
-	g, _, _, err := open(t, s).Resume(t.Context(), "x")
+	g, _, _, err := open(t, s).Resume(t.Context(), "x", nil)
 	must(t, err)
 	return g
 }
@@ -80,7 +80,7 @@ func TestARunThatDiedReplaysWhatItRecorded(t *testing.T) {
 	s, err = bolt.Open(path, nil)
 	must(t, err)
 	defer s.Close()
-	again, x, input, err := open(t, s).Resume(t.Context(), "x")
+	again, x, input, err := open(t, s).Resume(t.Context(), "x", nil)
 	must(t, err)
 	if x.Attempts != 2 || x.Thread != "t" || x.State != ledger.Running || string(input) != `{"in":1}` {
 		t.Errorf("resumed %+v with %s", x, input)
@@ -146,15 +146,33 @@ func TestAnIDIsUsedOnce(t *testing.T) {
 		t.Errorf("begun twice: %v", err)
 	}
 	must(t, g.End(t.Context(), ledger.Done, json.RawMessage(`"out"`), nil, nil))
-	if _, _, _, err := l.Resume(t.Context(), "x"); !errors.Is(err, fault.ExecutionExists) {
+	if _, _, _, err := l.Resume(t.Context(), "x", nil); !errors.Is(err, fault.ExecutionExists) {
 		t.Errorf("resumed though done: %v", err)
 	}
-	if _, _, _, err := l.Resume(t.Context(), "gone"); !errors.Is(err, fault.ExecutionUnknown) {
+	if _, _, _, err := l.Resume(t.Context(), "gone", nil); !errors.Is(err, fault.ExecutionUnknown) {
 		t.Errorf("resumed what there is not: %v", err)
 	}
 	out, failed, ok, err := l.Result(t.Context(), "x")
 	if string(out) != `"out"` || failed != nil || !ok || err != nil {
 		t.Errorf("result %s, %v, %t, %v", out, failed, ok, err)
+	}
+}
+
+func TestAResumeThatIsRefusedChangesNothing(t *testing.T) {
+	l := open(t, store.Memory())
+	must(t, begin(t, l, "x").End(t.Context(), ledger.Failed, nil, fault.New(fault.OpFailed, "x"), nil))
+	before, _, _ := l.Execution(t.Context(), "x")
+	_, _, _, err := l.Resume(t.Context(), "x", func(x *ledger.Execution, input json.RawMessage) error {
+		if x.Thread != "t" || string(input) != `{"in":1}` {
+			t.Errorf("asked about %+v with %s", x, input)
+		}
+		return fault.StepInvalid
+	})
+	if !errors.Is(err, fault.StepInvalid) {
+		t.Errorf("got %v", err)
+	}
+	if after, _, _ := l.Execution(t.Context(), "x"); !cmp.Equal(before, after) {
+		t.Errorf("it is now %+v", after)
 	}
 }
 
@@ -318,7 +336,7 @@ func TestDamagedRecordsAreErrors(t *testing.T) {
 	l := open(t, s)
 	must(t, begin(t, l, "x").Settle(t.Context(), done("/a#1", `"`+strings.Repeat("x", 1<<20)+`"`)))
 	must(t, s.Update(t.Context(), func(tx store.Tx) error { return tx.Delete("ledger/large", "x:/a#1:000001") }))
-	if _, _, _, err := l.Resume(t.Context(), "x"); !errors.Is(err, fault.StoreFailed) {
+	if _, _, _, err := l.Resume(t.Context(), "x", nil); !errors.Is(err, fault.StoreFailed) {
 		t.Errorf("a lost chunk: %v", err)
 	}
 	must(t, s.Update(t.Context(), func(tx store.Tx) error { return tx.Put("ledger/executions", "x", []byte("{")) }))

@@ -15,7 +15,7 @@ import (
 	"github.com/bridle-dev/bridle/store"
 )
 
-// Log writes one execution as it runs.
+// Log writes one execution as it runs. A nil Log knows and writes nothing.
 type Log struct {
 	ledger *Ledger
 	id     provider.ExecutionID
@@ -27,6 +27,7 @@ type Log struct {
 	known map[string]*Entry                       // of earlier attempts, by path
 	open  map[string]*Entry                       // pending now
 	uses  map[string]map[string]provider.Identity // by path of what is not settled
+	met   map[string]met                          // steps that run
 }
 
 // Begin records that an execution begins, with its input, and whatever also
@@ -57,7 +58,7 @@ func (l *Ledger) Begin(ctx context.Context, x Execution, input json.RawMessage, 
 }
 
 func (l *Ledger) log(id provider.ExecutionID) *Log {
-	return &Log{ledger: l, id: id, now: time.Now, open: map[string]*Entry{}, uses: map[string]map[string]provider.Identity{}}
+	return &Log{ledger: l, id: id, now: time.Now, open: map[string]*Entry{}, uses: map[string]map[string]provider.Identity{}, met: map[string]met{}}
 }
 
 func exists(r *record, err error) error {
@@ -77,8 +78,9 @@ func during(tx store.Tx, also func(store.Tx) error) error {
 
 // Resume takes up an execution that died, failed or was cancelled, and returns
 // its input. One that is done, or that there is not, is refused with
-// EXECUTION_EXISTS and EXECUTION_UNKNOWN.
-func (l *Ledger) Resume(ctx context.Context, id provider.ExecutionID) (*Log, *Execution, json.RawMessage, error) {
+// EXECUTION_EXISTS and EXECUTION_UNKNOWN. Before anything changes, check, if it
+// is not nil, may refuse.
+func (l *Ledger) Resume(ctx context.Context, id provider.ExecutionID, check func(*Execution, json.RawMessage) error) (*Log, *Execution, json.RawMessage, error) {
 	g := l.log(id)
 	var r *record
 	var input json.RawMessage
@@ -92,16 +94,22 @@ func (l *Ledger) Resume(ctx context.Context, id provider.ExecutionID) (*Log, *Ex
 			return unknown(id)
 		case r.State == Done:
 			return exists(r, nil)
-		case r.State != Running:
+		}
+		if input, err = whole(tx, inputKey(id), r.Input); err != nil {
+			return err
+		}
+		if check != nil {
+			if err := check(&r.Execution, input); err != nil {
+				return err
+			}
+		}
+		if r.State != Running {
 			if err := tx.Delete(endedBucket, endedKey(r)); err != nil {
 				return err
 			}
 		}
 		r.State, r.Updated, r.Err, r.Fault = Running, g.now(), "", nil
 		r.Attempts++
-		if input, err = whole(tx, inputKey(id), r.Input); err != nil {
-			return err
-		}
 		return put(tx, executionsBucket, string(id), r)
 	})
 	if err != nil {
@@ -147,6 +155,9 @@ func (g *Log) read(ctx context.Context) error {
 
 // Settled returns what an earlier attempt recorded of a path, nil if nothing.
 func (g *Log) Settled(path string) *Entry {
+	if g == nil {
+		return nil
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if e := g.known[path]; e != nil && !e.Pending {
@@ -155,9 +166,46 @@ func (g *Log) Settled(path string) *Entry {
 	return nil
 }
 
+// Meet is Settled for a step that is about to run; of one that is not settled it
+// remembers the kind, and the fork it belongs to, for its entry.
+func (g *Log) Meet(path, kind, fork string) *Entry {
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if e := g.known[path]; e != nil && !e.Pending {
+		return e
+	}
+	g.met[path] = met{kind, fork}
+	return nil
+}
+
+// met is what is known of a step before it has an entry.
+type met struct{ kind, fork string }
+
+// Withdraw forgets what is pending at a path: it was not sent after all. Where
+// nothing is pending it does nothing.
+func (g *Log) Withdraw(ctx context.Context, path string) error {
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	_, there := g.open[path]
+	delete(g.open, path)
+	g.mu.Unlock()
+	if !there {
+		return nil
+	}
+	return g.ledger.store.Update(ctx, func(tx store.Tx) error { return tx.Delete(entriesBucket, entryKey(g.id, path)) })
+}
+
 // Unsettled returns what an earlier attempt was about to do at a path, nil if
 // nothing or if it is known what came of it.
 func (g *Log) Unsettled(path string) *Entry {
+	if g == nil {
+		return nil
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if e := g.known[path]; e != nil && e.Pending {
@@ -169,6 +217,9 @@ func (g *Log) Unsettled(path string) *Entry {
 // Known returns the entries of earlier attempts, in the order in which they
 // were settled, pending ones last. They are not to be changed.
 func (g *Log) Known() []*Entry {
+	if g == nil {
+		return nil
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.SortedFunc(maps.Values(g.known), func(a, b *Entry) int {
@@ -210,6 +261,12 @@ func (g *Log) Drop(ctx context.Context, paths ...string) error {
 // in the same transaction. Nothing may be sent unless it returned nil. Again for
 // the same path, it replaces what was pending there.
 func (g *Log) Pending(ctx context.Context, e Entry, also func(store.Tx) error) error {
+	if m, ok := g.meeting(e.Path); ok {
+		e.Fork = m.fork
+		if e.Kind == "" {
+			e.Kind = m.kind
+		}
+	}
 	e.Pending, e.Started = true, g.now()
 	err := g.ledger.store.Update(ctx, func(tx store.Tx) error {
 		if err := put(tx, entriesBucket, entryKey(g.id, e.Path), e); err != nil {
@@ -229,6 +286,13 @@ func (g *Log) Pending(ctx context.Context, e Entry, also func(store.Tx) error) e
 	return nil
 }
 
+func (g *Log) meeting(path string) (met, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m, ok := g.met[path]
+	return m, ok
+}
+
 // use notes a connection for a path and all that is above it.
 func (g *Log) use(path, connection string, identity provider.Identity) {
 	for at := path; at != ""; at = above(at) {
@@ -246,6 +310,9 @@ func above(path string) string { return path[:max(0, strings.LastIndexByte(path,
 // Amend changes the entry that is pending at a path, as when its task becomes
 // known. Where nothing is pending it does nothing.
 func (g *Log) Amend(ctx context.Context, path string, change func(*Entry)) error {
+	if g == nil {
+		return nil
+	}
 	g.mu.Lock()
 	e := g.open[path]
 	if e == nil {
@@ -265,19 +332,24 @@ func (g *Log) Amend(ctx context.Context, path string, change func(*Entry)) error
 // pending at its path is kept in the entry. An Err that is cancelled records
 // nothing: what was pending stays so.
 func (g *Log) Settle(ctx context.Context, e Entry) error {
+	if g == nil {
+		return nil
+	}
 	if e.Err != nil && e.Err.Code == fault.Cancelled {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		delete(g.open, e.Path)
-		delete(g.uses, e.Path)
+		g.leave(e.Path)
 		return nil
 	}
 	kept := g.settled(e)
-	out := kept.Output
+	out, items := kept.Output, kept.Items
 	err := g.ledger.store.Update(ctx, func(tx store.Tx) error {
 		key := entryKey(g.id, kept.Path)
 		var err error
 		if kept.Output, err = keep(tx, key, out); err != nil {
+			return err
+		}
+		if kept.Items, err = keep(tx, itemsKey(key), items); err != nil {
 			return err
 		}
 		return put(tx, entriesBucket, key, kept)
@@ -287,23 +359,35 @@ func (g *Log) Settle(ctx context.Context, e Entry) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.open, e.Path)
-	delete(g.uses, e.Path)
+	g.leave(e.Path)
 	return nil
+}
+
+// leave forgets what is known of a step that runs no more.
+func (g *Log) leave(path string) {
+	delete(g.open, path)
+	delete(g.uses, path)
+	delete(g.met, path)
 }
 
 // settled joins what is known of a path with what it came to.
 func (g *Log) settled(e Entry) Entry {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	kept := Entry{Path: e.Path, Started: e.Started}
+	m := g.met[e.Path]
+	kept := Entry{Path: e.Path, Started: e.Started, Kind: m.kind, Fork: m.fork}
 	if open := g.open[e.Path]; open != nil {
 		kept = *open
+	} else if before := g.known[e.Path]; before != nil && before.Pending {
+		kept = *before // what came of an earlier attempt stays unknown, or is known now
+	}
+	if e.Kind != "" {
+		kept.Kind = e.Kind
 	}
 	g.seq++
 	g.count++
-	kept.Kind, kept.Pending, kept.Seq = e.Kind, false, g.seq
-	kept.Output, kept.Err, kept.Ended = e.Output, e.Err, g.now()
+	kept.Pending, kept.Seq = false, g.seq
+	kept.Output, kept.Err, kept.Items, kept.Ended = e.Output, e.Err, e.Items, g.now()
 	kept.Uses = maps.Clone(g.uses[e.Path])
 	return kept
 }
