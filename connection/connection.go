@@ -97,6 +97,10 @@ type Entry struct {
 	Required bool
 	// Determinism overrides what the provider declares.
 	Determinism provider.Determinism
+	// OnUnknown says what to do with a call that a run which died had begun to
+	// send, if neither the operation's facts nor the server tell what came of it.
+	// Default AskUnknown.
+	OnUnknown OnUnknown
 	// ResultCap is how many bytes of one result, or of what is said about a
 	// failure, a model sees; the rest is cut with a notice, and the whole kept as
 	// a blob for it to read or to pass on. 0 is 32 KiB; negative is no cap. Images
@@ -159,6 +163,20 @@ const (
 	ApproveAll Mode = "approve_all"
 	// DenyOthers refuses every operation and read that Allow does not name.
 	DenyOthers Mode = "deny_others"
+)
+
+// OnUnknown says what to do with a call that may have happened.
+type OnUnknown string
+
+// What to do.
+const (
+	// AskUnknown has the approver decide; without one it is FailUnknown.
+	AskUnknown OnUnknown = ""
+	// FailUnknown fails the step as outcome_unknown.
+	FailUnknown OnUnknown = "fail"
+	// ResendUnknown sends it again with the same key: it may happen twice where the
+	// server does not look at keys.
+	ResendUnknown OnUnknown = "resend"
 )
 
 // Expose decides how the operations of a connection reach models.

@@ -52,6 +52,10 @@ type Approval struct {
 	Definition string
 	// Reason says why somebody has to be asked.
 	Reason string
+	// Doubt tells that the call may have been made before, and that it is asked
+	// whether to make it once more. Bound. Permission for the execution does not
+	// cover that.
+	Doubt bool
 	// Question is set when a peer asks something while it works; Call then says
 	// as much as is known about what made it ask. Bound. An answer is good for
 	// this question only: the same one asked again is a new request.

@@ -27,6 +27,8 @@ func (a *Approval) settleAllow(d Decision) (Decision, error) {
 		return d, decisionInvalid(fault.Issue{Path: "/scope", Message: "is unknown"})
 	case d.Scope == ThisExecution && a.Question != nil:
 		return d, decisionInvalid(fault.Issue{Path: "/scope", Message: "must be for this call: a question is answered once"})
+	case d.Scope == ThisExecution && a.Doubt:
+		return d, decisionInvalid(fault.Issue{Path: "/scope", Message: "must be for this call: it may have been made before"})
 	case d.Scope == ThisExecution && a.Call.Execution == "":
 		return d, decisionInvalid(fault.Issue{Path: "/scope", Message: "must be for this call: it belongs to no execution"})
 	}

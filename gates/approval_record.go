@@ -52,6 +52,7 @@ type approvalRecord struct {
 	Definition string               `json:"definition"`
 	Digest     string               `json:"digest"`
 	Reason     string               `json:"reason,omitempty"`
+	Doubt      bool                 `json:"doubt,omitempty"`
 	Question   *approvalQuestion    `json:"question,omitempty"`
 	Asked      time.Time            `json:"asked"`
 	Expires    time.Time            `json:"expires"`
@@ -172,8 +173,9 @@ func (a *Approval) encode() ([]byte, error) {
 		ArgsBytes: a.ArgsBytes, Preview: a.Preview, Source: c.Source, Thread: c.Thread,
 		Execution: c.Execution, Step: c.Step, CallID: c.CallID, Key: c.Key,
 		Operation: recordOperation(c.Operation), Identity: c.Identity, Lease: a.Lease, RefIDs: a.RefIDs,
-		Definition: a.Definition, Digest: a.Digest, Reason: a.Reason, Question: (*approvalQuestion)(a.Question),
-		Asked: a.Asked.UTC(), Expires: a.Expires.UTC(), Decided: a.Decided.UTC(), Used: a.Used.UTC(),
+		Definition: a.Definition, Digest: a.Digest, Reason: a.Reason, Doubt: a.Doubt,
+		Question: (*approvalQuestion)(a.Question),
+		Asked:    a.Asked.UTC(), Expires: a.Expires.UTC(), Decided: a.Decided.UTC(), Used: a.Used.UTC(),
 	}
 	if a.Closed() {
 		d := &a.Decision
@@ -217,7 +219,7 @@ func (r *approvalRecord) approval() *Approval {
 			Connection: r.Connection, Op: r.Op, Args: r.Args, Source: r.Source, Thread: r.Thread, Execution: r.Execution,
 			Step: r.Step, CallID: r.CallID, Key: r.Key, Operation: r.Operation.operation(r.Op), Identity: r.Identity,
 		},
-		Lease: r.Lease, RefIDs: r.RefIDs, Definition: r.Definition, Reason: r.Reason,
+		Lease: r.Lease, RefIDs: r.RefIDs, Definition: r.Definition, Reason: r.Reason, Doubt: r.Doubt,
 		Question: (*provider.Question)(r.Question), Digest: r.Digest, ArgsBytes: r.ArgsBytes, Preview: r.Preview,
 		Asked: r.Asked, Expires: r.Expires, Decided: r.Decided, Used: r.Used,
 	}

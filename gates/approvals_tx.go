@@ -172,7 +172,7 @@ func (tx approvalTx) decide(id ApprovalID, d Decision) (late, err error) {
 	}
 	return nil, tx.eachWaiting(a.scopeKey(), func(sibling *Approval) error {
 		switch {
-		case sibling.Question != nil:
+		case sibling.Question != nil || sibling.Doubt:
 			return nil
 		case !tx.now.Before(sibling.Expires):
 			return tx.runOut(sibling)
@@ -203,7 +203,7 @@ func (tx approvalTx) eachWaiting(prefix string, f func(*Approval) error) error {
 
 // grant finds permission for the execution that covers a.
 func (tx approvalTx) grant(a *Approval) (*Approval, error) {
-	if a.Call.Execution == "" || a.Question != nil {
+	if a.Call.Execution == "" || a.Question != nil || a.Doubt {
 		return nil, nil
 	}
 	id, ok, err := tx.Get(grantsBucket, a.scopeKey())

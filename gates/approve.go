@@ -12,7 +12,7 @@ import (
 // a yes the earlier gates are asked again about what is there by now: the wait
 // may have been long.
 func askApproval(ctx context.Context, f *flight) error {
-	if f.ask == "" {
+	if f.ask == "" || f.again && f.doubt == "" && f.call.Approval != "" {
 		return nil
 	}
 	asked := f.approval()
@@ -22,7 +22,7 @@ func askApproval(ctx context.Context, f *flight) error {
 	}
 	if !ok {
 		if granted, err = f.askPerson(ctx, asked); err != nil {
-			return err
+			return f.stillUnknown(err)
 		}
 		if err := f.recheck(ctx, granted); err != nil {
 			return err
@@ -36,11 +36,20 @@ func askApproval(ctx context.Context, f *flight) error {
 	return nil
 }
 
+// stillUnknown is the refusal to send a call once more that may have been made:
+// that does not make it one that was not.
+func (f *flight) stillUnknown(err error) error {
+	if f.doubt == "" || fault.CodeOf(err) != fault.SteeringDenied {
+		return err
+	}
+	return &fault.Error{Code: fault.OutcomeUnknown, Err: err}
+}
+
 // approval is what somebody is asked to approve.
 func (f *flight) approval() Approval {
 	c, scrub := f.call, f.chain.scrub
 	c.Operation.Title, c.Operation.Description = scrub.String(c.Operation.Title), scrub.String(c.Operation.Description)
-	return Approval{Call: c, Lease: f.call.Lease, RefIDs: f.refIDs(), Definition: f.entry.digest(), Reason: f.ask}
+	return Approval{Call: c, Lease: f.call.Lease, RefIDs: f.refIDs(), Definition: f.entry.digest(), Reason: f.ask, Doubt: f.doubt != ""}
 }
 
 func (f *flight) refIDs() []string {
@@ -111,14 +120,25 @@ func (f *flight) meetAgain(ctx context.Context) (err error) {
 	return nil
 }
 
-// spend uses the approval up, so that it is good for no second call.
-func spend(ctx context.Context, f *flight) error {
-	book := f.chain.approvals
-	err := book.store.Update(ctx, func(tx store.Tx) error { return book.Consume(tx, f.granted.ID, f.approval()) })
-	if err != nil {
-		return fault.New(fault.SteeringDenied, "the approval does not hold: %w", err)
+// consume uses the approval up, so that it is good for no second call.
+func (f *flight) consume(tx store.Tx) error {
+	if f.granted == nil {
+		return nil
 	}
+	return f.chain.approvals.Consume(tx, f.granted.ID, f.approval())
+}
+
+// spend uses an approval up that no pending entry did.
+func spend(ctx context.Context, f *flight) error {
+	if err := f.chain.approvals.store.Update(ctx, f.consume); err != nil {
+		return notHeld(err)
+	}
+	f.spent = f.granted
 	return nil
+}
+
+func notHeld(err error) error {
+	return fault.New(fault.SteeringDenied, "the approval does not hold: %w", err)
 }
 
 // watched is the approver, with somebody told before it is asked.

@@ -99,6 +99,9 @@ func readOperation(r provider.Read) provider.Operation {
 	}
 }
 
+// Determinism is what the peer says about results once it was replaced.
+func (c *Catalog) Determinism() provider.Determinism { return c.manifest.Determinism }
+
 // Operations returns all operations in the peer's order.
 func (c *Catalog) Operations() []provider.Operation {
 	out := slices.Clone(c.manifest.Operations)

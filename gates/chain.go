@@ -14,6 +14,7 @@ import (
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/refs"
 	"github.com/bridle-dev/bridle/secrets"
+	"github.com/bridle-dev/bridle/store"
 )
 
 const (
@@ -84,6 +85,7 @@ type Chain struct {
 
 	calls []gate  // the way out of calls and reads
 	tools []gate  // the way out of Go tools
+	sent  []gate  // of calls whose answer is all that is missing
 	waits []gate  // the way out of listening
 	back  []stage // the way back of all
 }
@@ -99,7 +101,7 @@ func New(opts *Options) *Chain {
 		hooks: slices.Clone(o.Hooks), scrub: o.Scrubber, secrets: o.Secrets, keys: o.Keys, aliases: o.Aliases,
 		blobs: o.Blobs, approvals: o.Approvals, approver: o.Approver, approvalTimeout: o.ApprovalTimeout,
 		pins: o.Pins, meter: o.Meter, maxArgs: o.MaxArgs, maxResult: o.MaxResult, log: o.Logger,
-		calls: callGates(), tools: toolGates(), waits: listenGates(), back: backStages(),
+		calls: callGates(), tools: toolGates(), sent: callGates()[:2], waits: listenGates(), back: backStages(),
 	}
 	c.audit = newAuditor(o.Audit, o.Scrubber, o.Logger)
 	return c
@@ -167,6 +169,17 @@ type Request struct {
 	// call whose references belong to it. Nil, or ref_unknown_connection, if the
 	// caller may use no other.
 	Route func(context.Context, connection.Name) (*Target, error)
+	// Again tells that an earlier attempt was let through and may have been sent:
+	// under Call.Approval, if it needed one, which is not asked for anew.
+	Again bool
+	// Sent tells that an earlier attempt was sent for certain, and that only its
+	// answer is to be had: Target.Send waits for it. No gate is asked whether the
+	// call may be made.
+	Sent bool
+	// Doubt, if not empty, says why it is not known what came of an earlier attempt.
+	// Somebody must approve that the call is sent once more, whatever the policy
+	// says; where nobody can, it is outcome_unknown.
+	Doubt string
 	// Purse is the budget the call is paid from. Nil has no limit.
 	Purse *Purse
 	// Asked, if not nil, is told when somebody is asked for an approval, and
@@ -178,8 +191,10 @@ type Request struct {
 	Trace map[string]string
 	// Before, if not nil, runs once the gates let the call through and before
 	// anything is sent: the place of the durable pending entry. An error stops
-	// the call. The Call belongs to the chain and must not be changed or kept.
-	Before func(context.Context, *Call) error
+	// the call. The function it gets uses the call's approval up, if it has one,
+	// and is to be called in the transaction that writes the entry. The Call
+	// belongs to the chain and must not be changed or kept.
+	Before func(context.Context, *Call, func(store.Tx) error) error
 	// Task, if not nil, is told the id of a task the call turned into.
 	Task func(provider.TaskID) error
 }
@@ -232,11 +247,15 @@ func (c *Chain) Call(ctx context.Context, r *Request) *Outcome {
 	f := c.flight(r)
 	f.read = r.Target.Read != nil
 	f.send = func(ctx context.Context) error { return f.sendTo(ctx, r) }
+	if r.Sent {
+		return f.run(ctx, c.sent)
+	}
 	return f.run(ctx, c.calls)
 }
 
 func (c *Chain) flight(r *Request) *flight {
-	f := &flight{chain: c, call: r.Call, live: r.Live, route: r.Route, before: r.Before, asked: r.Asked, purse: r.Purse}
+	f := &flight{chain: c, call: r.Call, live: r.Live, route: r.Route, before: r.Before, asked: r.Asked, purse: r.Purse,
+		again: r.Again, doubt: r.Doubt}
 	f.meet(&r.Target)
 	return f
 }
@@ -251,7 +270,7 @@ type ToolRequest struct {
 	// they stand for.
 	Handles bool
 	// Before and Purse are as in Request.
-	Before func(context.Context, *Call) error
+	Before func(context.Context, *Call, func(store.Tx) error) error
 	Purse  *Purse
 	// Invoke runs the tool. Its errors count as op_failed unless they have a
 	// code; a panic is contained and reported as panicked.

@@ -13,6 +13,7 @@ import (
 	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/secrets"
+	"github.com/bridle-dev/bridle/store"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -83,7 +84,7 @@ func TestACallThatFitsIsSentInCanonicalForm(t *testing.T) {
 	p := newPeer(`{"id":9007199254740993}`)
 	r := p.request("notes.add", ` {"text":"a", "n":9007199254740993} `)
 	var written json.RawMessage
-	r.Before = func(_ context.Context, c *gates.Call) error {
+	r.Before = func(_ context.Context, c *gates.Call, _ func(store.Tx) error) error {
 		if len(p.sent) != 0 {
 			t.Error("Before ran after sending")
 		}
@@ -283,7 +284,7 @@ func TestAFailedEntryStopsTheCall(t *testing.T) {
 	}{{cause, fault.NotSent}, {fault.New(fault.StoreFailed, "write: %w", cause), fault.StoreFailed}} {
 		p := newPeer(`{"id":1}`)
 		r := p.request("echo", `{}`)
-		r.Before = func(context.Context, *gates.Call) error { return c.err }
+		r.Before = func(context.Context, *gates.Call, func(store.Tx) error) error { return c.err }
 		out := gates.New(nil).Call(t.Context(), r)
 		refused(t, p, out, "", c.code)
 		if !errors.Is(out.Err, cause) {
@@ -303,7 +304,7 @@ func TestB072NothingStartsAfterTheRunWasGivenUp(t *testing.T) {
 			}}}}
 		},
 		"during the entry": func(r *gates.Request, stop func()) *gates.Options {
-			r.Before = func(context.Context, *gates.Call) error { stop(); return nil }
+			r.Before = func(context.Context, *gates.Call, func(store.Tx) error) error { stop(); return nil }
 			return nil
 		},
 	} {

@@ -15,6 +15,7 @@ import (
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/refs"
 	"github.com/bridle-dev/bridle/secrets"
+	"github.com/bridle-dev/bridle/store"
 )
 
 // brokenBlobs panic.
@@ -79,7 +80,7 @@ func TestWhatPanicsOnTheWayOutRefusesTheCall(t *testing.T) {
 			r.Call.Args = []byte(`{"a":` + text(w.ref("other", "7")) + `}`)
 		}},
 		"before": {"", fault.Panicked, func(_ *world, r *gates.Request) {
-			r.Before = func(context.Context, *gates.Call) error { panic("before") }
+			r.Before = func(context.Context, *gates.Call, func(store.Tx) error) error { panic("before") }
 		}},
 		"hook": {"hooks", fault.SteeringDenied, func(w *world, r *gates.Request) {
 			w.opts.Hooks = []gates.Hook{hook("h", func(*gates.Call) (gates.Decision, error) { panic("hook") })}

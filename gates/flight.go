@@ -3,12 +3,14 @@ package gates
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
 
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/store"
 )
 
 // gate is one check on the way out. An error refuses the call.
@@ -75,10 +77,12 @@ type flight struct {
 	handles bool // a Go tool takes references as they are
 	live    func(context.Context) (*Target, error)
 	route   func(context.Context, connection.Name) (*Target, error)
-	before  func(context.Context, *Call) error
+	before  func(context.Context, *Call, func(store.Tx) error) error
 	asked   func(*Approval)
 	send    func(context.Context) error
 	purse   *Purse
+	again   bool
+	doubt   string
 
 	kind      Kind
 	entry     *entry    // set by exists; by Tool for Go tools
@@ -89,6 +93,7 @@ type flight struct {
 	permitted bool      // the policy names the operation in its Allow list
 	ask       string    // why somebody must approve; "" if nobody must
 	granted   *Approval // under which the call goes out
+	spent     *Approval // the one that was used up
 	reserved  *Reservation
 	trail     *trail          // of the record; nil without an audit
 	wire      json.RawMessage // the arguments as they are sent, for the provider only
@@ -145,15 +150,20 @@ func (f *flight) depart(ctx context.Context) (err error) {
 		return err
 	}
 	defer f.contain("Request.Before", &err)
-	if err := f.before(ctx, &f.call); err != nil {
+	err = f.before(ctx, &f.call, f.consume)
+	switch {
+	case errors.Is(err, fault.ApprovalClosed):
+		return notHeld(err)
+	case err != nil:
 		return fault.From(err, fault.NotSent)
 	}
+	f.spent = f.granted
 	return nil
 }
 
 // dispatch uses the approval up, fills in values and sends.
 func (f *flight) dispatch(ctx context.Context) error {
-	if f.granted != nil {
+	if f.granted != f.spent {
 		if err := f.pass(ctx, gate{gateApproval, spend}); err != nil {
 			return err
 		}

@@ -33,6 +33,7 @@ type approvalView struct {
 	Lease       string            `json:"lease,omitempty"`
 	RefIDs      []string          `json:"refIds,omitempty"`
 	Reason      string            `json:"reason,omitempty"`
+	Doubt       bool              `json:"doubt,omitempty"`
 	Question    *approvalQuestion `json:"question,omitempty"`
 	Definition  string            `json:"definition"`
 	Digest      string            `json:"digest"`
@@ -50,7 +51,7 @@ func viewOf(a *Approval, limit int) approvalView {
 		ID: a.ID, State: "pending", Connection: string(c.Connection), Op: c.Op, Title: c.Operation.Title,
 		Description: c.Operation.Description, Args: c.Args, ArgsBytes: a.ArgsBytes, Preview: a.Preview,
 		Source: c.Source, Thread: string(c.Thread), Execution: string(c.Execution), Step: c.Step, Key: string(c.Key),
-		Identity: c.Identity, Lease: a.Lease, RefIDs: a.RefIDs, Reason: a.Reason,
+		Identity: c.Identity, Lease: a.Lease, RefIDs: a.RefIDs, Reason: a.Reason, Doubt: a.Doubt,
 		Question: (*approvalQuestion)(a.Question), Definition: a.Definition, Digest: a.Digest,
 		Asked: a.Asked, Expires: a.Expires, Decided: a.Decided, Used: a.Used,
 	}

@@ -15,19 +15,30 @@ import (
 func askPolicy(_ context.Context, f *flight) error {
 	verdict, why := judge(&f.target.Policy, &f.call.Operation, f.read)
 	f.ask, f.permitted = "", false
-	switch verdict {
-	case permit:
+	switch {
+	case verdict == refuse:
+		return fault.New(fault.SteeringDenied, "denied by the policy: %s", why)
+	case f.doubt != "":
+		return f.doubtful()
+	case verdict == permit:
 		f.permitted = len(f.target.Policy.Allow) > 0 && glob.Any(f.target.Policy.Allow, f.call.Op)
 		return nil
-	case askFirst:
-		if f.chain.approvals == nil {
-			return fault.New(fault.SteeringDenied, "needs an approval: %s", why).
-				WithHint("Nobody can approve calls here. Set the harness's Config.Approver, or name the operation in the policy's Allow list and in no other.")
-		}
-		f.ask = why
-		return nil
+	case f.chain.approvals == nil:
+		return fault.New(fault.SteeringDenied, "needs an approval: %s", why).
+			WithHint("Nobody can approve calls here. Set the harness's Config.Approver, or name the operation in the policy's Allow list and in no other.")
 	}
-	return fault.New(fault.SteeringDenied, "denied by the policy: %s", why)
+	f.ask = why
+	return nil
+}
+
+// doubtful wants an approval for a call that may have been made before.
+func (f *flight) doubtful() error {
+	if f.chain.approvals == nil {
+		return fault.New(fault.OutcomeUnknown, "%s", f.doubt).
+			WithHint("Look whether it happened. Config.Approver lets somebody decide, Entry.OnUnknown decides for all.")
+	}
+	f.ask = f.doubt
+	return nil
 }
 
 // ruling is what a policy says about an operation.

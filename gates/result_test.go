@@ -12,6 +12,7 @@ import (
 	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/secrets"
+	"github.com/bridle-dev/bridle/store"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -223,7 +224,7 @@ func TestGoToolsPassTheSameGates(t *testing.T) {
 		out := chain.Tool(t.Context(), &gates.ToolRequest{
 			Call:   gates.Call{Op: "say", Args: json.RawMessage(c.args), Source: gates.SourceModel},
 			Args:   schema,
-			Before: func(context.Context, *gates.Call) error { written++; return nil },
+			Before: func(context.Context, *gates.Call, func(store.Tx) error) error { written++; return nil },
 			Invoke: func(_ context.Context, args json.RawMessage) (json.RawMessage, error) {
 				invoked++
 				if c.panics {
