@@ -77,10 +77,16 @@ func in1() *harness.RunOptions { return &harness.RunOptions{Execution: "exe-1", 
 // asked, and has another harness decide.
 func interrupted(t *testing.T, st store.Store, p provider.Provider, d gates.Decision) {
 	t.Helper()
+	interruptedIn(t, pay(1), st, p, d)
+}
+
+// interruptedIn is interrupted for a step of one's own.
+func interruptedIn(t *testing.T, s steps.Step, st store.Store, p provider.Provider, d gates.Decision) {
+	t.Helper()
 	h := open(t, harness.Config{Name: "first", Store: st, Connections: guarded(p), Approver: gates.Elsewhere()})
 	done := make(chan error, 1)
 	go func() {
-		_, err := h.Run(context.WithoutCancel(t.Context()), pay(1), nil, in1())
+		_, err := h.Run(context.WithoutCancel(t.Context()), s, nil, in1())
 		done <- err
 	}()
 	until(t, h, typed(event.ApprovalRequested, "till"))
@@ -171,23 +177,24 @@ func TestAnApprovalThatWaitsAuthorisesNothingElse(t *testing.T) {
 		run   func(*testing.T, *harness.AgentHarness, *inmemory.Provider) error
 		asked int
 		sent  int
+		code  fault.Code // if nobody is asked
 	}{
-		{"the same", other(func(*steps.Call, *harness.RunOptions) {}), 0, 1},
-		{"other arguments", other(func(s *steps.Call, _ *harness.RunOptions) { s.Args = payArgs{2} }), 1, 0},
-		{"another thread", other(func(_ *steps.Call, o *harness.RunOptions) { o.Thread = "thread-2" }), 1, 0},
-		{"another execution", other(func(_ *steps.Call, o *harness.RunOptions) { o.Execution = "exe-2" }), 1, 0},
-		{"another step", other(func(s *steps.Call, _ *harness.RunOptions) { s.ID = "again" }), 1, 0},
-		{"another connection", other(func(s *steps.Call, _ *harness.RunOptions) { s.Connection = "other" }), 1, 0},
-		{"another thing behind the connection", after((*inmemory.Provider).Replace), 1, 0},
-		{"the thing loaded anew", after((*inmemory.Provider).Reload), 1, 0},
-		{"another definition", after(func(p *inmemory.Provider) { describe(p, "pays twice") }), 1, 0},
+		{"the same", other(func(*steps.Call, *harness.RunOptions) {}), 0, 1, ""},
+		{"other arguments", other(func(s *steps.Call, _ *harness.RunOptions) { s.Args = payArgs{2} }), 1, 0, ""},
+		{"another thread", other(func(_ *steps.Call, o *harness.RunOptions) { o.Thread = "thread-2" }), 0, 0, fault.ExecutionExists},
+		{"another execution", other(func(_ *steps.Call, o *harness.RunOptions) { o.Execution = "exe-2" }), 1, 0, ""},
+		{"another step", other(func(s *steps.Call, _ *harness.RunOptions) { s.ID = "again" }), 0, 0, fault.StepInvalid},
+		{"another connection", other(func(s *steps.Call, _ *harness.RunOptions) { s.Connection = "other" }), 1, 0, ""},
+		{"another thing behind the connection", after((*inmemory.Provider).Replace), 1, 0, ""},
+		{"the thing loaded anew", after((*inmemory.Provider).Reload), 1, 0, ""},
+		{"another definition", after(func(p *inmemory.Provider) { describe(p, "pays twice") }), 1, 0, ""},
 		{"a replay", func(t *testing.T, h *harness.AgentHarness, _ *inmemory.Provider) error {
 			if _, err := h.Run(t.Context(), pay(1), nil, in1()); err != nil {
 				t.Error(err)
 			}
 			_, err := h.Run(t.Context(), pay(1), nil, in1())
 			return err
-		}, 1, 1},
+		}, 0, 1, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			st, p := store.Memory(), till()
@@ -200,6 +207,8 @@ func TestAnApprovalThatWaitsAuthorisesNothingElse(t *testing.T) {
 			err := c.run(t, h, p)
 			if c.asked > 0 {
 				wantCode(t, err, fault.SteeringDenied)
+			} else if c.code != "" {
+				wantCode(t, err, c.code)
 			} else if err != nil {
 				t.Error(err)
 			}
@@ -327,12 +336,15 @@ func TestPermissionForAnExecutionEndsWithIt(t *testing.T) {
 	t.Run("of a run that was interrupted", func(t *testing.T) {
 		st, p, no := store.Memory(), till(), deciding(gates.Decision{Verdict: gates.Deny})
 		t.Cleanup(func() { st.Close() })
-		interrupted(t, st, p, forAll)
+		interruptedIn(t, twice, st, p, forAll)
 		h := open(t, harness.Config{Store: st, Connections: guarded(p), Approver: no})
 		if _, err := h.Run(t.Context(), twice, nil, in1()); err != nil || no.times() != 0 {
 			t.Errorf("it goes on with its permission: asked %d times, %v", no.times(), err)
 		}
-		_, err := h.Run(t.Context(), twice, nil, in1())
+		if _, err := h.Run(t.Context(), twice, nil, in1()); err != nil || len(p.Calls()) != 2 {
+			t.Errorf("once more: %d calls, %v; want the recorded result", len(p.Calls()), err)
+		}
+		_, err := h.Run(t.Context(), twice, nil, nil)
 		wantCode(t, err, fault.SteeringDenied)
 		if no.times() != 1 || len(p.Calls()) != 2 {
 			t.Errorf("afterwards asked %d times, %d calls", no.times(), len(p.Calls()))

@@ -95,6 +95,12 @@ func checkEntry(name connection.Name, e connection.Entry) error {
 		errs = append(errs, fault.New(fault.ConnectionInvalid, "expose %s is unknown", fault.Quote(string(e.Expose))).
 			At(string(name), "").WithHint("Use ExposeEager or ExposeNone."))
 	}
+	switch e.OnUnknown {
+	case connection.AskUnknown, connection.FailUnknown, connection.ResendUnknown:
+	default:
+		errs = append(errs, fault.New(fault.ConnectionInvalid, "Entry.OnUnknown %s is unknown", fault.Quote(string(e.OnUnknown))).
+			At(string(name), "").WithHint("Use AskUnknown, FailUnknown or ResendUnknown."))
+	}
 	return joined(append(errs, checkModelSecrets(name, e.ModelSecrets))...)
 }
 

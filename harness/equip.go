@@ -6,6 +6,7 @@ import (
 
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/gates"
+	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/refs"
 	"github.com/bridle-dev/bridle/store"
 )
@@ -30,7 +31,11 @@ func (h *AgentHarness) equip() error {
 	if blobs == nil {
 		blobs = refs.StoreBlobs(h.store, nil)
 	}
-	h.blobs = newOwnedBlobs(blobs)
+	if h.blobs = blobs; h.ownStore {
+		h.blobs = newOwnedBlobs(blobs)
+	} else if h.ledger, err = ledger.Open(ctx, h.store); err != nil {
+		return fault.From(err, fault.StoreFailed)
+	}
 	h.aliases, h.pins = refs.OpenAliases(h.store), gates.OpenPins(h.store)
 	h.approvals = gates.NewApprovals(h.store, &gates.ApprovalsOptions{Scrubber: h.scrubber})
 	opts := gates.Options{

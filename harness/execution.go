@@ -13,6 +13,7 @@ import (
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/gates"
+	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/model"
 	"github.com/bridle-dev/bridle/secrets"
 	"github.com/bridle-dev/bridle/steps"
@@ -29,15 +30,19 @@ type execution struct {
 	models  *scope  // what model steps can name as well: the steps' own
 	log     *conversation
 	started time.Time
-	purse   *gates.Purse // what the execution may spend; nil without a budget
+	purse   *gates.Purse      // what the execution may spend; nil without a budget
+	rec     *ledger.Log       // nil if the harness keeps no ledger
+	begun   int               // how often it was begun, this time included
+	rerun   []connection.Name // replaced connections on which it may run again
 
 	approvals atomic.Bool // somebody was asked for one, now or before a restart
 
-	mu    sync.Mutex
-	calls map[string]bool // call ids seen
-	told  map[string]bool // remarks made
-	pins  map[connection.Name]*gates.Catalog
-	usage model.Usage
+	mu     sync.Mutex
+	calls  map[string]bool // call ids seen
+	told   map[string]bool // remarks made
+	pins   map[connection.Name]*gates.Catalog
+	usage  model.Usage
+	spoken map[steps.Path][]model.Item // by model steps that run, for their records
 }
 
 // run attaches connections, which have been checked along with what the steps
@@ -50,11 +55,15 @@ func (x *execution) run(ctx context.Context, s steps.Step, u *uses, input json.R
 	x.scope = newScope(x.h, x.h.scope, set)
 	x.models = newScope(x.h, x.scope, u.attach)
 	x.calls, x.told, x.pins = map[string]bool{}, map[string]bool{}, map[connection.Name]*gates.Catalog{}
+	x.spoken = map[steps.Path][]model.Item{}
 	defer func() { x.release(ctx, x.interrupted(err)) }()
 	// Connections outlive the steps that are cut: release stops them.
 	x.scope.start(context.WithoutCancel(ctx))
 	x.models.start(context.WithoutCancel(ctx))
 	if err := x.settle(ctx); err != nil {
+		return nil, err
+	}
+	if err := x.checkReplaced(ctx); err != nil {
 		return nil, err
 	}
 	if err := x.checkChoices(s); err != nil {
@@ -145,6 +154,13 @@ func (x *execution) callID(id string, round, index int) string {
 	return unique
 }
 
+// claim notes that a call id is taken.
+func (x *execution) claim(id string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.calls[id] = true
+}
+
 // first reports whether a remark has not been made in this execution.
 func (x *execution) first(remark string) bool {
 	x.mu.Lock()
@@ -184,8 +200,9 @@ func (x *execution) add(log *conversation, items ...model.Item) {
 // runtime is the harness as one line of steps sees it: the execution's own, or
 // that of a parallel path or a spawned child with a conversation of its own.
 type runtime struct {
-	x   *execution
-	log *conversation
+	x    *execution
+	log  *conversation
+	fork string // path of the parallel path or child, "" for the execution's own line
 }
 
 var _ steps.Runtime = (*runtime)(nil)
@@ -198,22 +215,13 @@ func (r *runtime) Info() steps.Info {
 // Items implements steps.Runtime.
 func (r *runtime) Items() []model.Item { return append([]model.Item(nil), r.log.view()...) }
 
-// Enter implements steps.Runtime. Nothing is recorded in this version, so
-// every step runs.
-func (r *runtime) Enter(ctx context.Context, _ steps.Path, _ steps.Kind) (*steps.Recorded, error) {
-	return nil, ended(ctx)
-}
-
-// Leave implements steps.Runtime.
-func (r *runtime) Leave(context.Context, steps.Path, steps.Recorded) error { return nil }
-
 // Emit implements steps.Runtime.
 func (r *runtime) Emit(ev event.Event) { r.x.emit(ev) }
 
 // Fork implements steps.Runtime. A parallel path begins with the conversation
 // so far, a spawned child with an empty one; neither adds to its parent's.
-func (r *runtime) Fork(_ context.Context, _ steps.Path, kind steps.Kind) (steps.Runtime, func(error) error, error) {
-	fork := &runtime{x: r.x, log: newConversation(r.log.view())}
+func (r *runtime) Fork(_ context.Context, path steps.Path, kind steps.Kind) (steps.Runtime, func(error) error, error) {
+	fork := &runtime{x: r.x, log: newConversation(r.log.view()), fork: string(path)}
 	if kind == steps.KindSpawn {
 		fork.log = newConversation(nil)
 	}
@@ -226,8 +234,9 @@ func (r *runtime) Fork(_ context.Context, _ steps.Path, kind steps.Kind) (steps.
 // does not add to it. It starts the harness if that has not happened.
 //
 // Configuration mistakes are found before anything is dialled. An execution id
-// that is running now is EXECUTION_EXISTS; one that has ended may be used
-// again and runs anew, since results are not kept in this version.
+// that is running now is EXECUTION_EXISTS. With a store, one that is done returns
+// its result, and one that was cut or failed goes on where it was, as after
+// Restore, if the input is the same; without a store an id may be used again.
 func (h *AgentHarness) Run(ctx context.Context, s steps.Step, input any, opts *RunOptions) (json.RawMessage, error) {
 	var o RunOptions
 	if opts != nil {
@@ -246,10 +255,15 @@ func (h *AgentHarness) Run(ctx context.Context, s steps.Step, input any, opts *R
 		return nil, err
 	}
 	defer h.leave(x)
+	prior, err := x.open(ctx, s, raw)
+	if err != nil {
+		return nil, err
+	}
+	if prior != nil {
+		return prior.result()
+	}
 	x.log = newConversation(h.history(x.thread))
-	ctx, cancel := h.alive(ctx)
-	defer cancel()
-	return x.run(ctx, s, u, raw, o.Connections, event.SpanRun)
+	return h.runRecorded(ctx, x, s, u, raw, o.Connections)
 }
 
 // checkRun finds mistakes in what Run was given and fills in ids.

@@ -52,12 +52,14 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/gates"
+	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/model"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/refs"
@@ -99,9 +101,9 @@ type Config struct {
 	Profiles []*Profile
 	// Hooks judge every call before it is sent, in order.
 	Hooks []gates.Hook
-	// Store keeps the keys of references, approvals, pins and blobs. The harness
-	// does not close it. Default: memory, so that references and approvals end
-	// with the process.
+	// Store keeps the record of executions, the keys of references, approvals, pins
+	// and blobs. The harness does not close it. Default: memory for all but the
+	// first: executions are not recorded, and the rest ends with the process.
 	Store store.Store
 	// Blobs keep large and sensitive data. Default: in Store.
 	Blobs refs.Blobs
@@ -139,7 +141,9 @@ type AgentHarness struct {
 	scrubber  *secrets.Scrubber
 	chain     *gates.Chain
 	store     store.Store
-	ownStore  bool // made by New, closed by Close
+	ledger    *ledger.Ledger // nil without Config.Store
+	finished  atomic.Int64   // executions that ended
+	ownStore  bool           // made by New, closed by Close
 	approvals *gates.Approvals
 	aliases   *refs.Aliases
 	blobs     refs.Blobs

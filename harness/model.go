@@ -44,7 +44,7 @@ func (r *runtime) Model(ctx context.Context, path steps.Path, s *steps.CallModel
 		return nil, err
 	}
 	if text, ok := userText(input); ok {
-		r.say(model.Text(model.User, text))
+		d.say(model.Text(model.User, text))
 	}
 	if len(r.log.view()) == 0 {
 		return nil, fault.New(fault.StepInvalid, "there is nothing to ask the model").
@@ -68,7 +68,7 @@ func (r *runtime) Model(ctx context.Context, path steps.Path, s *steps.CallModel
 			return answer, err
 		}
 		repairs++
-		r.say(model.Text(model.Developer, "The answer does not have the required shape: "+err.Error()+". Answer again with JSON of that shape only."))
+		d.say(model.Text(model.Developer, "The answer does not have the required shape: "+err.Error()+". Answer again with JSON of that shape only."))
 	}
 }
 
@@ -109,28 +109,50 @@ func userText(input json.RawMessage) (string, bool) {
 	return string(input), true
 }
 
-// say appends an item to the conversation.
-func (r *runtime) say(items ...model.Item) {
+// say appends items to the conversation, on behalf of a model step.
+func (d *dialogue) say(items ...model.Item) {
 	for i := range items {
 		if items[i].ID == "" {
 			items[i].ID = newID("itm-")
 		}
 	}
-	r.x.add(r.log, items...)
+	d.r.x.note(d.path, items)
+	d.r.x.add(d.r.log, items...)
 }
 
-// next is one round: ask, and run what the model calls.
+func (d *dialogue) roundPath() string { return string(d.path) + "/round#" + strconv.Itoa(d.round) }
+
+// next is one round: ask, and run what the model calls. A round that an earlier
+// attempt recorded is not asked again.
 func (d *dialogue) next(ctx context.Context) (*model.Reply, error) {
 	d.round++
 	limit := d.s.MaxRounds
 	if limit == 0 {
 		limit = defaultRounds
 	}
-	d.inject()
+	r, err := d.recall()
+	if r == nil && err == nil {
+		r, err = d.fresh(ctx, d.round > limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.req.ToolChoice = model.ToolChoice{}
+	calls := r.Reply.Calls()
+	if d.round > limit && len(calls) > 0 {
+		return nil, fault.New(fault.LoopExhausted, "model still calls tools after %d rounds", limit).
+			WithHint("Raise CallModel.MaxRounds, or give the model a smaller task.")
+	}
+	d.say(r.Reply.Items...)
+	return r.Reply, d.runAll(ctx, calls)
+}
+
+// fresh asks the model for one round and records it before anyone acts on it.
+func (d *dialogue) fresh(ctx context.Context, last bool) (*round, error) {
+	r := &round{Injected: d.inject()}
 	d.offerPages(ctx)
 	d.redact()
 	d.req.Items = d.r.log.view()
-	last := d.round > limit
 	if last {
 		d.req.ToolChoice = model.ToolChoice{Mode: model.ChooseNone}
 		d.req.Items = append(d.req.Items, model.Text(model.Developer,
@@ -140,12 +162,8 @@ func (d *dialogue) next(ctx context.Context) (*model.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.req.ToolChoice = model.ToolChoice{}
-	if last && len(reply.Calls()) > 0 {
-		return nil, fault.New(fault.LoopExhausted, "model still calls tools after %d rounds", limit).
-			WithHint("Raise CallModel.MaxRounds, or give the model a smaller task.")
-	}
-	return reply, d.runAll(ctx, d.take(reply))
+	r.Reply = d.own(reply)
+	return r, d.record(ctx, r)
 }
 
 // redact replaces credentials in all that the model is told, those included that
@@ -164,43 +182,65 @@ func (d *dialogue) redact() {
 func (d *dialogue) runAll(ctx context.Context, calls []model.Item) error {
 	for _, c := range calls {
 		if ctx.Err() != nil {
-			d.r.say(model.Result(c.CallID, c.Name, "Error: not run, since the step was cut short", true))
+			d.say(model.Result(c.CallID, c.Name, "Error: not run, since the step was cut short", true))
 			continue
 		}
-		d.r.say(d.run(ctx, c))
+		it, err := d.once(ctx, c)
+		if err != nil {
+			return err
+		}
+		d.say(it)
 	}
 	return ended(ctx)
 }
 
+// once runs a call, unless an earlier attempt recorded what came of it.
+func (d *dialogue) once(ctx context.Context, c model.Item) (model.Item, error) {
+	path := d.roundPath() + "/" + c.CallID
+	known, err := d.recallResult(path)
+	if err != nil {
+		return model.Item{}, err
+	}
+	if known != nil {
+		return *known, nil
+	}
+	it := d.run(ctx, c)
+	it.ID = newID("itm-")
+	return it, d.keepResult(ctx, path, &it)
+}
+
 // inject takes messages that are to join between rounds.
-func (d *dialogue) inject() {
+func (d *dialogue) inject() (items []model.Item) {
 	x := d.r.x
 	if x.turn == nil || d.r.log != x.log {
-		return
+		return nil
 	}
 	for _, m := range x.turn.inject(x.id) {
 		x.emit(event.Event{Type: event.MessageInjected, Step: string(d.path), Round: d.round,
 			Data: map[string]any{"message": string(m.id)}})
-		d.r.say(m.items...)
+		d.say(m.items...)
+		items = append(items, m.items...)
 	}
+	return items
 }
 
-// take appends a reply to the conversation, with call ids that are unique in
-// the execution, and returns its calls.
-func (d *dialogue) take(reply *model.Reply) []model.Item {
-	items := append([]model.Item(nil), reply.Items...)
-	var calls []model.Item
-	for i := range items {
-		if it := &items[i]; it.Type == model.ToolCall {
-			it.CallID = d.r.x.callID(it.CallID, d.round, len(calls))
-			if len(it.Args) > 0 && !json.Valid(it.Args) {
-				it.Args = encode(string(it.Args)) // as Item.Args demands; no gate lets it through
-			}
-			calls = append(calls, *it)
+// own returns a copy of a reply with call ids that are unique in the execution.
+func (d *dialogue) own(reply *model.Reply) *model.Reply {
+	r := *reply
+	r.Items = append([]model.Item(nil), reply.Items...)
+	calls := 0
+	for i := range r.Items {
+		it := &r.Items[i]
+		if it.Type != model.ToolCall {
+			continue
+		}
+		it.CallID = d.r.x.callID(it.CallID, d.round, calls)
+		calls++
+		if len(it.Args) > 0 && !json.Valid(it.Args) {
+			it.Args = encode(string(it.Args)) // as Item.Args demands; no gate lets it through
 		}
 	}
-	d.r.say(items...)
-	return calls
+	return &r
 }
 
 // run runs one tool call of the model and returns its result for the model.
@@ -213,7 +253,7 @@ func (d *dialogue) run(ctx context.Context, c model.Item) model.Item {
 		return model.Result(c.CallID, c.Name, "Error: "+d.noTool(c.Name), true)
 	}
 	args := c.Args
-	path := d.path + steps.Path("/round#"+strconv.Itoa(d.round)+"/"+c.CallID)
+	path := steps.Path(d.roundPath() + "/" + c.CallID)
 	call := gates.Call{Args: args, Source: gates.SourceModel, Step: string(path), CallID: c.CallID,
 		Key: toolKey(d.r.x.id, c.CallID)}
 	switch {

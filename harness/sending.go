@@ -25,6 +25,10 @@ type sending struct {
 
 // send waits for the connection and hands the call to the chain.
 func (x *execution) send(ctx context.Context, w *wanted, ev *event.Event) *gates.Outcome {
+	begun := x.rec.Unsettled(w.call.Step)
+	if begun != nil {
+		x.asRecorded(w, begun)
+	}
 	s := &sending{x: x, from: w.sup, grants: w.grants, event: *ev}
 	r := &s.request
 	r.Call = w.call
@@ -34,8 +38,15 @@ func (x *execution) send(ctx context.Context, w *wanted, ev *event.Event) *gates
 	}
 	r.Purse, r.Trace = x.purse, x.h.trace(ctx)
 	r.Live, r.Route, r.Asked, r.Progress = s.live, s.route, s.asked, s.progress
+	r.Before, r.Task = x.pending(nil), x.task(ctx, w.call.Step)
+	if begun != nil {
+		if out := s.doubt(ctx, w, begun); out != nil {
+			return out
+		}
+	}
 	out := x.h.chain.Call(ctx, r)
 	x.allowed(out)
+	x.unsent(ctx, &w.call, out)
 	if out.Identity != nil {
 		s.to.seen(s.link, *out.Identity)
 	}

@@ -9,8 +9,10 @@ import (
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/gates"
+	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/steps"
+	"github.com/bridle-dev/bridle/store"
 )
 
 // Wait implements steps.Runtime. When the connection is lost, it listens again
@@ -29,6 +31,8 @@ func (r *runtime) Wait(ctx context.Context, path steps.Path, s *steps.Wait, arou
 	l := &listening{x: r.x, sup: sup, filter: s.Filter,
 		call: gates.Call{Connection: s.Target(), Op: s.Event, Args: args, Secrets: marked, Source: gates.SourceStep,
 			Step: string(path), Key: stepKey(r.x.id, string(path)), Execution: r.x.id, Thread: r.x.thread}}
+	ctx, cancel := l.takeUp(ctx, string(path))
+	defer cancel()
 	ctx, end := r.x.h.span(ctx, event.Span{Kind: event.SpanWait, Name: s.Event, Thread: r.x.thread,
 		Execution: r.x.id, Step: string(path), Connection: string(s.Target()), Op: s.Event})
 	began := r.x.h.clock()
@@ -42,6 +46,20 @@ func (r *runtime) Wait(ctx context.Context, path steps.Path, s *steps.Wait, arou
 	return l.run(ctx, around)
 }
 
+// takeUp goes on with a wait that an earlier attempt began: from its position,
+// and no longer than it had.
+func (l *listening) takeUp(ctx context.Context, path string) (context.Context, context.CancelFunc) {
+	e := l.x.rec.Unsettled(path)
+	if e == nil {
+		return ctx, func() {}
+	}
+	l.cursor = e.Cursor
+	if e.Deadline.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, e.Deadline)
+}
+
 // listening is one wait at work.
 type listening struct {
 	x      *execution
@@ -51,7 +69,8 @@ type listening struct {
 	link   *link  // that is listened to
 	gate   string // that refused to listen
 	cursor provider.Cursor
-	failed int // times in a row that listening ended without an event
+	noted  bool // the beginning is in the ledger
+	failed int  // times in a row that listening ended without an event
 }
 
 func (l *listening) event(t event.Type) event.Event {
@@ -145,7 +164,34 @@ func (l *listening) listen(ctx context.Context) (provider.Subscription, error) {
 	if l.cursor == "" {
 		l.cursor = sub.Cursor()
 	}
+	if err := l.note(ctx); err != nil {
+		l.close(ctx, sub)
+		return nil, err
+	}
 	return sub, nil
+}
+
+// before records the wait once: listening anew changes nothing.
+func (l *listening) before() func(context.Context, *gates.Call, func(store.Tx) error) error {
+	if l.noted {
+		return nil
+	}
+	return l.x.pending(func(e *ledger.Entry) {
+		if known := l.x.rec.Unsettled(e.Path); known != nil {
+			e.Cursor, e.Deadline = known.Cursor, known.Deadline
+		}
+	})
+}
+
+// note records where listening began, before anything is done that may cause the
+// event, and until when it goes on.
+func (l *listening) note(ctx context.Context) error {
+	if l.noted || l.x.rec == nil {
+		return nil
+	}
+	l.noted = true
+	deadline, _ := ctx.Deadline()
+	return l.x.rec.Amend(ctx, l.call.Step, func(e *ledger.Entry) { e.Cursor, e.Deadline = l.cursor, deadline })
 }
 
 // request is the listening as the gates see it.

@@ -1,0 +1,121 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/bridle-dev/bridle/connection"
+	"github.com/bridle-dev/bridle/event"
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/gates"
+	"github.com/bridle-dev/bridle/internal/schema"
+	"github.com/bridle-dev/bridle/ledger"
+	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/secrets"
+)
+
+// doubt treats a call of which an earlier attempt recorded that it was about to
+// be sent, and not what came of it: the peer may have acted. In this order it has
+// the request await the task that the call became, sent again if it may be
+// repeated, or decides by a read whether it happened; has somebody approve that
+// it is sent again; or fails as outcome_unknown. An outcome ends the call.
+func (s *sending) doubt(ctx context.Context, w *wanted, e *ledger.Entry) *gates.Outcome {
+	if s.awaits(e) {
+		return nil
+	}
+	req := &s.request
+	op, _ := req.Target.Catalog.Operation(w.call.Op)
+	req.Again = req.Target.Catalog.IsRead(w.call.Op) || repeatable(op.Facts) || w.sup.entry.OnUnknown == connection.ResendUnknown
+	if read := op.Facts.Reconcile; read != "" && !req.Again {
+		out, known := s.x.reconcile(ctx, w, req.Target.Catalog, read)
+		if out != nil {
+			return out
+		}
+		req.Again = known // that it did not happen
+	}
+	if req.Again {
+		return nil
+	}
+	text := "it was about to be sent at " + e.Started.UTC().Format(time.DateTime) +
+		" UTC, and what came of it was not recorded: it may have happened"
+	if w.sup.entry.OnUnknown == connection.FailUnknown {
+		return &gates.Outcome{Err: placedCall(fault.New(fault.OutcomeUnknown, "%s", text), &w.call)}
+	}
+	req.Doubt = text
+	return nil
+}
+
+// awaits makes the request one for the answer of the task that a call became.
+func (s *sending) awaits(e *ledger.Entry) bool {
+	tasker, ok := provider.Ability[provider.Tasker](s.link.conn)
+	if e.Task == "" || !ok {
+		return false
+	}
+	s.request.Sent, s.request.Before = true, nil
+	s.request.Target.Send = func(ctx context.Context, _ *provider.CallRequest) (*provider.CallResult, error) {
+		return tasker.AwaitTask(ctx, e.Task)
+	}
+	return true
+}
+
+// repeatable reports whether an operation may be sent again with the same key.
+func repeatable(f provider.Facts) bool {
+	return f.Once || f.Idempotent || f.Determinism == provider.Pure
+}
+
+// reconcile asks the read that knows whether a call happened, by its key if the
+// read takes arguments. Anything but null is what came of the call; null is
+// known to mean that it did not happen; a read that fails tells nothing.
+func (x *execution) reconcile(ctx context.Context, w *wanted, catalog *gates.Catalog, read string) (came *gates.Outcome, known bool) {
+	look := &wanted{sup: w.sup, call: w.call}
+	c := &look.call
+	c.Op, c.Args, c.Secrets, c.Step = read, nil, nil, c.Step+"/reconcile"
+	takesArgs := func(r provider.Read) bool { return r.Name == read && r.Args != nil }
+	if slices.ContainsFunc(catalog.Reads(), takesArgs) {
+		c.Args = encode(map[string]provider.Key{"key": c.Key})
+	}
+	out := x.call(ctx, look)
+	switch {
+	case out.Err != nil:
+		return nil, false
+	case len(out.Value) == 0 || string(out.Value) == "null":
+		return nil, true
+	}
+	return out, true
+}
+
+// asRecorded gives a call the arguments and the key of the first time.
+func (x *execution) asRecorded(w *wanted, e *ledger.Entry) {
+	x.tellDiverged(w, e)
+	c := &w.call
+	c.Args, c.Key, c.Secrets, c.Approval = e.Args, e.Key, marked(e.Secrets), gates.ApprovalID(e.Approval)
+}
+
+// tellDiverged says that the program would call something else than what it had
+// begun to call: the record holds.
+func (x *execution) tellDiverged(w *wanted, e *ledger.Entry) {
+	c := &w.call
+	if string(c.Connection) == e.Connection && c.Op == e.Op && (len(c.Args) == 0 || sameJSON(c.Args, e.Args)) {
+		return
+	}
+	x.emit(event.Event{Type: event.Warning, Step: c.Step, Connection: string(c.Connection), Op: c.Op,
+		Text: "the run diverged from its record: it had begun to call " + e.Op + " of " + e.Connection + " with the arguments recorded then"})
+}
+
+// sameJSON compares JSON by what it says.
+func sameJSON(a, b json.RawMessage) bool {
+	one, _, problem := schema.Canonical(a, maxResultDepth)
+	other, _, wrong := schema.Canonical(b, maxResultDepth)
+	return problem == nil && wrong == nil && string(one) == string(other)
+}
+
+// marked are the places of secrets as calls have them.
+func marked(all []ledger.Place) []secrets.Placeholder {
+	var out []secrets.Placeholder
+	for _, p := range all {
+		out = append(out, secrets.Placeholder{Path: p.Path, Ref: secrets.Ref(p.Name)})
+	}
+	return out
+}

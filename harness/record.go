@@ -1,0 +1,171 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/bridle-dev/bridle/event"
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/gates"
+	"github.com/bridle-dev/bridle/ledger"
+	"github.com/bridle-dev/bridle/model"
+	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/secrets"
+	"github.com/bridle-dev/bridle/steps"
+	"github.com/bridle-dev/bridle/store"
+)
+
+// Enter implements steps.Runtime. What an earlier attempt recorded is not run
+// again; what a model step added to the conversation then is added once more.
+func (r *runtime) Enter(ctx context.Context, path steps.Path, kind steps.Kind) (*steps.Recorded, error) {
+	if err := ended(ctx); err != nil {
+		return nil, err
+	}
+	e := r.x.rec.Meet(string(path), string(kind), r.fork)
+	if e == nil {
+		return nil, nil
+	}
+	if len(e.Items) > 0 {
+		var items []model.Item
+		if err := json.Unmarshal(e.Items, &items); err != nil {
+			return nil, fault.New(fault.StoreFailed, "what a model step said cannot be read: %w", err)
+		}
+		r.x.add(r.log, items...)
+	}
+	return &steps.Recorded{Output: e.Output, Err: e.Err}, nil
+}
+
+// Leave implements steps.Runtime.
+func (r *runtime) Leave(ctx context.Context, path steps.Path, rec steps.Recorded) error {
+	if r.x.rec == nil {
+		return nil
+	}
+	e := ledger.Entry{Path: string(path), Output: rec.Output, Err: rec.Err}
+	if said := r.x.said(path); len(said) > 0 {
+		e.Items = encode(said)
+	}
+	return r.x.rec.Settle(ctx, e)
+}
+
+// note keeps what a model step added to the conversation, for its record.
+func (x *execution) note(path steps.Path, items []model.Item) {
+	if x.rec == nil {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.spoken[path] = append(x.spoken[path], items...)
+}
+
+// said takes what was noted.
+func (x *execution) said(path steps.Path) []model.Item {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	items := x.spoken[path]
+	delete(x.spoken, path)
+	return items
+}
+
+// pending returns what writes down that a call is about to be sent, with what
+// more adds to its entry; nil without a ledger.
+func (x *execution) pending(more func(*ledger.Entry)) func(context.Context, *gates.Call, func(store.Tx) error) error {
+	if x.rec == nil {
+		return nil
+	}
+	return func(ctx context.Context, c *gates.Call, use func(store.Tx) error) error {
+		e := ledger.Entry{Path: c.Step, Connection: string(c.Connection), Op: c.Op, Source: string(c.Source), Key: c.Key,
+			Args: c.Args, Secrets: places(c.Secrets), Identity: c.Identity, Lease: c.Lease, Approval: string(c.Approval)}
+		if more != nil {
+			more(&e)
+		}
+		return x.rec.Pending(ctx, e, use)
+	}
+}
+
+// task writes down that a call became a task.
+func (x *execution) task(ctx context.Context, path string) func(provider.TaskID) error {
+	if x.rec == nil {
+		return nil
+	}
+	return func(id provider.TaskID) error {
+		return x.rec.Amend(ctx, path, func(e *ledger.Entry) { e.Task = id })
+	}
+}
+
+// unsent forgets that a call was about to be sent that was not.
+func (x *execution) unsent(ctx context.Context, c *gates.Call, out *gates.Outcome) {
+	if x.rec == nil || out.Sent {
+		return
+	}
+	if err := x.rec.Withdraw(context.WithoutCancel(ctx), c.Step); err != nil {
+		x.emit(event.Event{Type: event.Warning, Step: c.Step, Text: "a call that was not sent stays in the ledger as pending", Err: err})
+	}
+}
+
+// round is what the ledger keeps of one round of a model.
+type round struct {
+	Injected []model.Item `json:"injected,omitempty"` // messages that joined before it
+	Reply    *model.Reply `json:"reply"`              // with call ids as the harness made them
+}
+
+// recall returns what an earlier attempt recorded of this round.
+func (d *dialogue) recall() (*round, error) {
+	e := d.r.x.rec.Meet(d.roundPath(), ledger.KindRound, d.r.fork)
+	if e == nil {
+		return nil, nil
+	}
+	if e.Err != nil {
+		return nil, e.Err
+	}
+	r := new(round)
+	if err := json.Unmarshal(e.Output, r); err != nil || r.Reply == nil {
+		return nil, fault.New(fault.StoreFailed, "recorded round of a model cannot be read: %w", err)
+	}
+	for _, c := range r.Reply.Calls() {
+		d.r.x.claim(c.CallID)
+	}
+	d.say(r.Injected...)
+	d.r.x.spend(r.Reply.Usage)
+	d.r.x.purse.Spend(gates.Amount{Tokens: tokens(r.Reply.Usage)})
+	d.r.x.emit(event.Event{Type: event.StepReplayed, Step: d.roundPath(), Round: d.round, Usage: &r.Reply.Usage})
+	return r, nil
+}
+
+// record keeps a round before anyone acts on it.
+func (d *dialogue) record(ctx context.Context, r *round) error {
+	if d.r.x.rec == nil {
+		return nil
+	}
+	return d.r.x.rec.Settle(context.WithoutCancel(ctx), ledger.Entry{Path: d.roundPath(), Output: encode(r)})
+}
+
+// recallResult returns what an earlier attempt told the model about a call.
+func (d *dialogue) recallResult(path string) (*model.Item, error) {
+	e := d.r.x.rec.Meet(path, ledger.KindTool, d.r.fork)
+	if e == nil || e.Output == nil {
+		return nil, nil
+	}
+	it := new(model.Item)
+	if err := json.Unmarshal(e.Output, it); err != nil {
+		return nil, fault.New(fault.StoreFailed, "recorded result of a tool cannot be read: %w", err)
+	}
+	return it, nil
+}
+
+// keepResult records what the model is told about a call. A call that was given
+// up, or whose outcome is not known because the run ends, is not settled.
+func (d *dialogue) keepResult(ctx context.Context, path string, it *model.Item) error {
+	if d.r.x.rec == nil || ctx.Err() != nil {
+		return nil
+	}
+	return d.r.x.rec.Settle(context.WithoutCancel(ctx), ledger.Entry{Path: path, Output: encode(it)})
+}
+
+// places are the secrets in the arguments of a call as the ledger keeps them.
+func places(marked []secrets.Placeholder) []ledger.Place {
+	var all []ledger.Place
+	for _, m := range marked {
+		all = append(all, ledger.Place{Path: m.Path, Name: string(m.Ref)})
+	}
+	return all
+}
