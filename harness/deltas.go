@@ -9,43 +9,51 @@ import (
 // deltas shows the pieces of a model's stream as they come. A piece that may be
 // the beginning of a credential waits for the next one.
 type deltas struct {
-	emit func(event.Event)
-	in   event.Event // place and round of all of them
-
-	text, reasoning *secrets.Stream
+	d               *dialogue
+	text, reasoning *secrets.Stream // nil until there is a piece
 }
 
-func (d *dialogue) deltas(in event.Event) *deltas {
+// deltas returns nil, which shows nothing, for a quiet step.
+func (d *dialogue) deltas() *deltas {
 	if d.s.Quiet {
 		return nil
 	}
-	scrub := d.r.x.h.scrubber
-	return &deltas{emit: d.r.x.emit, in: in, text: scrub.Stream(), reasoning: scrub.Stream()}
+	return &deltas{d: d}
 }
 
 // show publishes a piece of a stream, without what is held back.
-func (d *deltas) show(e model.Event) {
+func (s *deltas) show(e model.Event) {
 	switch {
-	case d == nil || e.Text == "":
+	case s == nil || e.Text == "":
 	case e.Type == model.TextDelta:
-		d.publish(event.TextDelta, d.text.Write(e.Text))
+		s.write(event.TextDelta, &s.text, e.Text)
 	case e.Type == model.ReasoningDelta:
-		d.publish(event.ReasoningDelta, d.reasoning.Write(e.Text))
+		s.write(event.ReasoningDelta, &s.reasoning, e.Text)
 	}
+}
+
+func (s *deltas) write(t event.Type, to **secrets.Stream, text string) {
+	if *to == nil {
+		*to = s.d.r.x.h.scrubber.Stream()
+	}
+	s.publish(t, (*to).Write(text))
 }
 
 // end publishes what was held back, once the stream is over.
-func (d *deltas) end() {
-	if d != nil {
-		d.publish(event.ReasoningDelta, d.reasoning.Flush())
-		d.publish(event.TextDelta, d.text.Flush())
+func (s *deltas) end() {
+	if s == nil {
+		return
+	}
+	if s.reasoning != nil {
+		s.publish(event.ReasoningDelta, s.reasoning.Flush())
+	}
+	if s.text != nil {
+		s.publish(event.TextDelta, s.text.Flush())
 	}
 }
 
-func (d *deltas) publish(t event.Type, text string) {
+func (s *deltas) publish(t event.Type, text string) {
 	if text != "" {
-		ev := d.in
-		ev.Type, ev.Text = t, text
-		d.emit(ev)
+		s.d.r.x.emit(event.Event{Type: t, Step: string(s.d.path), Round: s.d.round, Text: text})
 	}
 }

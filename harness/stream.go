@@ -123,7 +123,7 @@ func (d *dialogue) watch(ctx context.Context, ev event.Event) (reply *model.Repl
 		defer timer.Stop()
 		alive = func() { timer.Reset(idle) }
 	}
-	shown := d.deltas(ev)
+	shown := d.deltas()
 	defer shown.end()
 	reply, err = model.Collect(func(yield func(model.Event, error) bool) {
 		for e, err := range d.model.Stream(ctx, &d.req) {
