@@ -76,6 +76,19 @@
 // credentials are replaced. Identities, cursors and ids pass unchanged, since
 // they are compared.
 //
+// # Long results and blobs
+//
+// A caller gets a result whole, up to [Options.MaxResult]. What a model is shown
+// of it is the harness's affair: it keeps the whole with [Chain.Keep] and shows
+// the handle. A handle is a sealed reference of kind blob, and stands in
+// arguments for what it was made of, so that megabytes go from one server to the
+// next past the model.
+//
+// A sensitive blob is shown to no model, and taken only by fields that the schema
+// marks x-blob with sensitive. Bytes that hold a credential are never kept: in
+// content a notice stands in their place, and a result that marks them x-blob is
+// refused with result_invalid, since the credential would stay in the store.
+//
 // # Errors
 //
 // Outcome.Err is a *fault.Error with the connection and the operation. What a

@@ -96,9 +96,11 @@ type Result[Out any] struct {
 	Err   *fault.Error `json:"err,omitempty"`
 }
 
-// Try turns a failure of s into a Result, as a value to look at. The end of the
-// run is no failure and passes through. It runs s one level down, under the
-// same id.
+// Try turns a failure of s into a Result, as a value to look at: errors.Is finds
+// the codes of what went wrong, such as that of a gate that refused a call, also
+// when an execution is resumed. The end of the run is no failure and passes
+// through, and a mistake that is found before anything runs is still an error.
+// It runs s one level down, under the same id.
 func Try[Out any](s Typed[Out]) Typed[Result[Out]] { return try[Out]{s} }
 
 type try[Out any] struct{ step Typed[Out] }
