@@ -56,7 +56,10 @@ func (f *flight) seal(ctx context.Context, value json.RawMessage, marks *refs.Ma
 	}
 	var n sealing
 	sealed, err := marks.Walk(tree, func(_ string, mark refs.Mark, v any) (any, error) {
-		if mark.Kind == refs.BlobKind {
+		switch {
+		case v == nil: // there is none
+			return nil, nil
+		case mark.Kind == refs.BlobKind:
 			return f.putAway(ctx, mark, v, &n)
 		}
 		return f.sealRef(mark, v, &n)
@@ -101,9 +104,9 @@ func (f *flight) putAway(ctx context.Context, mark refs.Mark, v any, n *sealing)
 	if n.blobs++; n.blobs > maxPutAway {
 		return nil, fault.New(fault.ResultInvalid, "the reply has more than %d blobs", maxPutAway)
 	}
-	text, _ := v.(string)
+	text, ok := v.(string)
 	data, err := base64.StdEncoding.DecodeString(text)
-	if err != nil || text == "" {
+	if err != nil || !ok {
 		return nil, fault.New(fault.ResultInvalid, "a blob is not in base64, or held a credential that was replaced")
 	}
 	mime := "application/octet-stream"

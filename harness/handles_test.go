@@ -99,6 +99,23 @@ func TestBlobsThatAServerHandsOut(t *testing.T) {
 	}
 }
 
+func TestAPlaceForAHandleMayBeEmpty(t *testing.T) {
+	a := vault()
+	a.Provider = inmemory.New(inmemory.Options{Operations: map[string]inmemory.Operation{"save": fixed(
+		`{"type":"object","properties":{"none":{"type":["string","null"],"x-blob":{}},"empty":{"type":"string","x-blob":{}},"el":{"anyOf":[{"type":"string","x-ref":{"kind":"element"}},{"type":"null"}]},
+			"child":{"type":["string","null"],"x-ref":{"kind":"element"}}}}`, `{"child":null,"el":null,"empty":"","none":null}`)}})
+	m := scripted.New(scripted.CallTool("a_save", nil), scripted.CallTool("read_blob", map[string]string{"blob": "blob-1"}), scripted.Say("done"))
+	h := open(t, harness.Config{Model: m, Connections: attached("a", a)})
+	ask(t, h, "go", nil)
+	want := `{"child":null,"el":null,"empty":{"$ref":"blob-1"},"none":null}` + "\n[blob-1: 0 bytes of application/octet-stream]"
+	if got := lastItem(t, m, 1); got.Text() != want {
+		t.Errorf("got %s", got.Text())
+	}
+	if got := lastItem(t, m, 2); got.Text() != "\n[bytes 0 to 0 of 0; these are the last]" {
+		t.Errorf("got %q", got.Text())
+	}
+}
+
 func TestBytesThatHoldACredentialAreWithheld(t *testing.T) {
 	const secret = "tok-4f9a8b7c6d5e"
 	p := archiveWith(secret)
