@@ -14,6 +14,7 @@ import (
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/harness"
+	"github.com/bridle-dev/bridle/model"
 	"github.com/bridle-dev/bridle/model/scripted"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/provider/inmemory"
@@ -113,6 +114,31 @@ func TestAPlaceForAHandleMayBeEmpty(t *testing.T) {
 	}
 	if got := lastItem(t, m, 2); got.Text() != "\n[bytes 0 to 0 of 0; these are the last]" {
 		t.Errorf("got %q", got.Text())
+	}
+}
+
+func TestImagesBesideReferences(t *testing.T) {
+	beside := func(schema, value string) inmemory.Operation {
+		return inmemory.Operation{Operation: provider.Operation{Result: json.RawMessage(schema)},
+			Run: func(context.Context, *inmemory.Call) (*provider.CallResult, error) {
+				return &provider.CallResult{Value: json.RawMessage(value), Content: []provider.Content{textContent(value), {Type: provider.ContentResource, MIMEType: "a/b", Data: []byte(value)},
+					{Type: provider.ContentImage, MIMEType: "image/png", Data: []byte("png")}}}, nil
+			}}
+	}
+	p := inmemory.New(inmemory.Options{Operations: map[string]inmemory.Operation{
+		"look": beside(`{"type":"string","x-ref":{"kind":"element"}}`, `"e1"`),
+		"save": beside(`{"type":"string","x-blob":{"sensitive":true}}`, `"cG5n"`),
+	}})
+	m := scripted.New(scripted.CallTool("a_look", nil), scripted.CallTool("a_save", nil), scripted.Say("done"))
+	h := open(t, harness.Config{Model: m, Connections: attached("a", p)})
+	ask(t, h, "go", nil)
+	text := func(s string) model.Part { return model.Part{Type: model.PartText, Text: s} }
+	image := model.Part{Type: model.PartImage, MIMEType: "image/png", Data: []byte("png")}
+	if diff := cmp.Diff([]model.Part{text(`{"$ref":"element-1"}`), image}, lastItem(t, m, 1).Parts); diff != "" {
+		t.Errorf("beside an element (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]model.Part{text(`{"$ref":"blob-1"}` + "\n[blob-1: [sensitive blob withheld]]")}, lastItem(t, m, 2).Parts); diff != "" {
+		t.Errorf("beside a sensitive blob (-want +got):\n%s", diff)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bridle-dev/bridle/fault"
@@ -55,21 +56,22 @@ func (d *dialogue) result(ctx context.Context, c model.Item, call *gates.Call, o
 	return it
 }
 
-// shown is what came back as text and images. Where references were sealed,
-// only the value is shown, since the content repeats them in the server's words.
+// shown is what came back as text and images. Where references were sealed, the
+// value is shown and no text, since that repeats them in the server's words.
 func (d *dialogue) shown(ctx context.Context, call *gates.Call, out *gates.Outcome, limit int) (string, []model.Part) {
+	content, value := out.Content, written(out.Value, limit)
 	if out.Sealed {
-		text, err := d.aliased(ctx, out.Value)
+		aliased, sensitive, err := d.aliased(ctx, out.Value)
 		if err != nil {
-			text = failure(err)
+			return failure(err), nil
 		}
-		return text, nil
+		content, value = wordless(content, sensitive), aliased
 	}
 	var images []model.Part
 	var text []string
 	told := false // a text stands for the value
 	room := max(limit, imageCap)
-	for _, b := range out.Content {
+	for _, b := range content {
 		if b.Type == provider.ContentImage && (limit < 0 || len(b.Data) <= room) {
 			room -= len(b.Data)
 			images = append(images, model.Part{Type: model.PartImage, Data: b.Data, MIMEType: b.MIMEType})
@@ -78,18 +80,30 @@ func (d *dialogue) shown(ctx context.Context, call *gates.Call, out *gates.Outco
 		text = append(text, d.block(ctx, call, b))
 		told = told || b.Type == provider.ContentText
 	}
-	if !told && len(out.Value) > 0 {
-		text = append([]string{written(out.Value, limit)}, text...)
+	if !told && value != "" {
+		text = append([]string{value}, text...)
 	}
 	return strings.Join(text, "\n"), images
 }
 
+// wordless is the content that holds no words; none of it where a blob is
+// sensitive, since it may show just that.
+func wordless(content []provider.Content, sensitive bool) []provider.Content {
+	var list []provider.Content
+	for _, b := range content {
+		if !sensitive && (b.Type == provider.ContentImage || b.Type == provider.ContentAudio) {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
 // aliased puts the short names that models know references by into a value, and
-// says below it what the blobs are.
-func (d *dialogue) aliased(ctx context.Context, value json.RawMessage) (string, error) {
+// says below it what the blobs are, and whether one is sensitive.
+func (d *dialogue) aliased(ctx context.Context, value json.RawMessage) (text string, sensitive bool, err error) {
 	tree, issue := schema.Parse(value, maxResultDepth)
 	if issue != nil {
-		return "", &fault.Error{Code: fault.ResultInvalid, Issues: []fault.Issue{*issue}}
+		return "", false, &fault.Error{Code: fault.ResultInvalid, Issues: []fault.Issue{*issue}}
 	}
 	var all []refs.Ref
 	collect := func(_ string, r refs.Ref, malformed error) (any, error) {
@@ -99,13 +113,14 @@ func (d *dialogue) aliased(ctx context.Context, value json.RawMessage) (string, 
 		return nil, nil
 	}
 	if _, _, err := refs.Find(tree, collect); err != nil {
-		return "", err
+		return "", false, err
 	}
 	names, err := d.r.x.h.aliases.AliasAll(ctx, string(d.r.x.thread), all)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	facts := d.facts(all, names)
+	sensitive = slices.ContainsFunc(all, refs.Ref.Sensitive)
 	tree, _, err = refs.Find(tree, func(_ string, _ refs.Ref, malformed error) (any, error) {
 		if malformed != nil {
 			return nil, nil
@@ -114,7 +129,7 @@ func (d *dialogue) aliased(ctx context.Context, value json.RawMessage) (string, 
 		names = names[1:]
 		return map[string]any{"$ref": name}, nil
 	})
-	return string(schema.Encode(tree)) + facts, err
+	return string(schema.Encode(tree)) + facts, sensitive, err
 }
 
 // facts says what the blobs among references are.
