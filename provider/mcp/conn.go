@@ -45,6 +45,7 @@ type conn struct {
 	scrub   *scrubber
 	log     *slog.Logger
 	limits  limits
+	vouched facts
 	triple  map[string]jsontext.Value // _meta of every request, nil before the modern era
 
 	mirror   atomic.Pointer[map[string][]paramHeader] // arguments sent as headers too, by operation

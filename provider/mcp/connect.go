@@ -24,6 +24,7 @@ type dialing struct {
 	notes     func() []string // remarks of the link for the manifest
 	refresh   *signal         // raised when the lists changed
 	limits    limits
+	vouched   facts // what the host's profiles state
 }
 
 // open performs the handshake and the first discovery. On failure the link is
@@ -34,7 +35,7 @@ func (d *dialing) open(ctx context.Context) (*conn, error) {
 		return nil, d.failed(ctx, err)
 	}
 	c := &conn{
-		session: session, tap: d.tap, link: d.link, scrub: d.scrub, log: d.log, limits: d.limits,
+		session: session, tap: d.tap, link: d.link, scrub: d.scrub, log: d.log, limits: d.limits, vouched: d.vouched,
 		watchers: newWatchers(), refresh: d.refresh, notes: d.notes,
 		done: make(chan struct{}), gone: make(chan struct{}),
 		flight: map[int]context.CancelCauseFunc{},

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -45,6 +46,37 @@ func (d *draft) declared(by *declared) {
 		return
 	}
 	d.Profiles, d.Extensions, d.Determinism = by.Profiles, by.Extensions, by.Determinism
+}
+
+// facts are what the host's definitions state about operations, by profile
+// and operation. They are the host's word: a server only says which it speaks.
+type facts map[provider.Version]map[string]provider.Facts
+
+func vouchers(profiles []*provider.Profile) facts {
+	all := facts{}
+	for _, p := range profiles {
+		if p == nil {
+			continue
+		}
+		stated := map[string]provider.Facts{}
+		for _, o := range p.Operations {
+			stated[o.Name] = o.Facts
+		}
+		all[provider.Version(p.Name+"@"+p.Version)] = stated
+	}
+	return all
+}
+
+// vouched gives the operations their facts, from the first declared profile
+// that has them and that the host knows in exactly that version.
+func (d *draft) vouched(by facts) {
+	for _, v := range slices.Concat(d.Profiles, d.Extensions) {
+		for i, o := range d.Operations {
+			if stated, ok := by[v][o.Name]; ok && o.Facts == (provider.Facts{}) {
+				d.Operations[i].Facts = stated
+			}
+		}
+	}
 }
 
 // firstIdentity is the identity that the server declares. A server without

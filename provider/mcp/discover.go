@@ -89,6 +89,7 @@ func (c *conn) discover(ctx context.Context) (*provider.Manifest, error) {
 			return nil, err
 		}
 	}
+	d.vouched(c.vouched)
 	if caps.Resources != nil {
 		if err := c.resources(ctx, d); err != nil {
 			return nil, err

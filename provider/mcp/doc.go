@@ -32,6 +32,10 @@
 // change; what was left out or mended is in [provider.Manifest].Notes. A
 // subscription that ends is asked for again, and the lists are fetched after it.
 //
+// A server may declare profiles (capability "tools.noetic/connection"). Of those
+// that [provider.ConnectOptions].Profiles defines in exactly that version,
+// operations have the facts: the host's word, never the server's.
+//
 // # Servers that ask
 //
 // A server may ask a person while it works on a call, with a form or by sending

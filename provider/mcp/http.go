@@ -160,7 +160,7 @@ func (p *remote) Connect(ctx context.Context, opts *provider.ConnectOptions) ([]
 		transport: &sdk.StreamableClientTransport{
 			Endpoint: w.address, HTTPClient: &http.Client{Transport: w}, MaxEventSize: 2 * w.maxBody,
 		},
-		link: w, tap: w.tap, scrub: scrub, log: log, refresh: refresh, limits: p.opts.limits(),
+		link: w, tap: w.tap, scrub: scrub, log: log, refresh: refresh, limits: p.opts.limits(), vouched: vouchers(opts.Profiles),
 		reachedBy: []string{"http", endpoint.Scheme, endpoint.Host, endpoint.Path},
 		notes:     func() []string { return []string{w.tap.strays.note(), w.listening.note()} },
 	}

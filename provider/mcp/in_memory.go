@@ -101,7 +101,7 @@ func (p *inMemory) Connect(ctx context.Context, opts *provider.ConnectOptions) (
 		return nil, fault.New(fault.Unavailable, "cannot open a session with the server: %w", err)
 	}
 	lines := newLineConn(server, newTap(newAsker(opts.Ask, log)), orDefault(p.opts.MaxLine, defaultMaxLine), log)
-	d := &dialing{scrub: &scrubber{redact: opts.Redact}, limits: p.opts.limits()}
+	d := &dialing{scrub: &scrubber{redact: opts.Redact}, limits: p.opts.limits(), vouched: vouchers(opts.Profiles)}
 	c, err := lines.open(ctx, d, orDefault(p.opts.ConnectTimeout, defaultConnectTimeout))
 	if err != nil {
 		lines.Close() // a tool that goes on is no news beside err

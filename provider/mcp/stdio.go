@@ -221,7 +221,10 @@ func (p *stdio) dial(ctx context.Context, opts *provider.ConnectOptions, probe b
 	}
 	opts.Track(proc.track())
 	lines := newLineConn(proc, newTap(newAsker(opts.Ask, log)), orDefault(p.opts.MaxLine, defaultMaxLine), log)
-	d := &dialing{scrub: scrub, limits: p.opts.limits(), reachedBy: append([]string{"stdio"}, p.command...)}
+	d := &dialing{
+		scrub: scrub, limits: p.opts.limits(), vouched: vouchers(opts.Profiles),
+		reachedBy: append([]string{"stdio"}, p.command...),
+	}
 	patience := time.Duration(0)
 	if probe {
 		patience = orDefault(p.opts.ProbeTimeout, defaultProbeTimeout)
