@@ -75,6 +75,8 @@ type Execution struct {
 	State  State                `json:"state"`
 	// Turn tells a turn of a thread from a direct run.
 	Turn bool `json:"turn,omitempty"`
+	// Messages are those that the turn answers.
+	Messages []string `json:"messages,omitempty"`
 	// Step is the id of the outermost step.
 	Step string `json:"step,omitempty"`
 	// Started is when it began for the first time, Updated when it was last

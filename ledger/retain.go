@@ -69,6 +69,15 @@ func (l *Ledger) remove(ctx context.Context, key string, id provider.ExecutionID
 				return err
 			}
 		}
+		r, err := load(tx, id)
+		if err != nil {
+			return err
+		}
+		if r != nil {
+			if err := l.Forget(tx, r.Messages...); err != nil {
+				return err
+			}
+		}
 		if err := tx.Delete(executionsBucket, string(id)); err != nil {
 			return err
 		}
