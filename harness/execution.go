@@ -262,7 +262,9 @@ func (h *AgentHarness) Run(ctx context.Context, s steps.Step, input any, opts *R
 	if prior != nil {
 		return prior.result()
 	}
-	x.log = newConversation(h.history(x.thread))
+	if err := x.converse(ctx); err != nil {
+		return nil, err
+	}
 	return h.runRecorded(ctx, x, s, u, raw, o.Connections)
 }
 

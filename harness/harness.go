@@ -143,6 +143,8 @@ type AgentHarness struct {
 	store     store.Store
 	ledger    *ledger.Ledger // nil without Config.Store
 	finished  atomic.Int64   // executions that ended
+	once      sync.Once      // takes up what an earlier process left
+	unread    error          // why that could not be read; set by once
 	ownStore  bool           // made by New, closed by Close
 	approvals *gates.Approvals
 	aliases   *refs.Aliases
@@ -241,6 +243,19 @@ func ended(ctx context.Context) error {
 
 // begin counts a piece of work and starts the harness if it is the first.
 func (h *AgentHarness) begin() error {
+	if err := h.count(); err != nil {
+		return err
+	}
+	h.once.Do(func() { h.unread = h.reload() })
+	if h.unread != nil {
+		h.end()
+		return h.unread
+	}
+	return nil
+}
+
+// count counts a piece of work, and connects if it is the first.
+func (h *AgentHarness) count() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch h.phase {

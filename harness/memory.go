@@ -1,6 +1,9 @@
 package harness
 
-import "github.com/bridle-dev/bridle/model"
+import (
+	"context"
+	"slices"
+)
 
 // What a harness remembers of the past by itself is bounded. Threads that callers
 // named are theirs, and stay.
@@ -35,6 +38,14 @@ func (h *AgentHarness) remember(m *message, thread ThreadID, own bool) *message 
 	return m
 }
 
+// forget drops a message that could not be accepted.
+func (h *AgentHarness) forget(m *message) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.messages, m.id)
+	h.recent = slices.DeleteFunc(h.recent, func(o *message) bool { return o == m })
+}
+
 // thread returns the thread of that id and makes it if needed. The caller holds
 // mu.
 func (h *AgentHarness) thread(id ThreadID, own bool) *thread {
@@ -58,13 +69,18 @@ func (h *AgentHarness) thread(id ThreadID, own bool) *thread {
 	return t
 }
 
-// history returns the conversation of a thread; empty if there is none.
-func (h *AgentHarness) history(id ThreadID) []model.Item {
+// converse begins the conversation of a direct run: that of its thread.
+func (x *execution) converse(ctx context.Context) error {
+	h := x.h
 	h.mu.Lock()
-	t := h.threads[id]
+	t := h.threads[x.thread]
 	h.mu.Unlock()
 	if t == nil {
-		return nil
+		t = &thread{h: h, id: x.thread}
 	}
-	return t.past()
+	if err := t.load(ctx); err != nil {
+		return err
+	}
+	x.log = newConversation(t.past())
+	return nil
 }

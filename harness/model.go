@@ -149,7 +149,11 @@ func (d *dialogue) next(ctx context.Context) (*model.Reply, error) {
 
 // fresh asks the model for one round and records it before anyone acts on it.
 func (d *dialogue) fresh(ctx context.Context, last bool) (*round, error) {
-	r := &round{Injected: d.inject()}
+	injected, err := d.inject(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &round{Injected: injected}
 	d.offerPages(ctx)
 	d.redact()
 	d.req.Items = d.r.log.view()
@@ -210,18 +214,22 @@ func (d *dialogue) once(ctx context.Context, c model.Item) (model.Item, error) {
 }
 
 // inject takes messages that are to join between rounds.
-func (d *dialogue) inject() (items []model.Item) {
+func (d *dialogue) inject(ctx context.Context) (items []model.Item, err error) {
 	x := d.r.x
 	if x.turn == nil || d.r.log != x.log {
-		return nil
+		return nil, nil
 	}
-	for _, m := range x.turn.inject(x.id) {
+	joining := x.turn.inject(x.id)
+	if err := x.joinTurn(ctx, joining); err != nil {
+		return nil, err
+	}
+	for _, m := range joining {
 		x.emit(event.Event{Type: event.MessageInjected, Step: string(d.path), Round: d.round,
 			Data: map[string]any{"message": string(m.id)}})
 		d.say(m.items...)
 		items = append(items, m.items...)
 	}
-	return items
+	return items, nil
 }
 
 // own returns a copy of a reply with call ids that are unique in the execution.

@@ -101,7 +101,9 @@ func (h *AgentHarness) resume(ctx context.Context, r *Restored, s steps.Step) (j
 	if err != nil {
 		return nil, err
 	}
-	x.log = newConversation(h.history(x.thread))
+	if err := x.converse(ctx); err != nil {
+		return nil, err
+	}
 	return h.runRecorded(ctx, x, s, u, input, nil)
 }
 
@@ -194,13 +196,7 @@ func (x *execution) finish(ctx context.Context, out json.RawMessage, err error) 
 	if x.rec == nil {
 		return nil
 	}
-	state, failed := ledger.Done, (*fault.Error)(nil)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		state, failed = ledger.Cancelled, fault.From(x.h.chain.Error(err), fault.Cancelled)
-	case err != nil:
-		state, failed = ledger.Failed, fault.From(x.h.chain.Error(err), fault.StepFailed)
-	}
+	state, failed := x.ending(ctx, err)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
 	defer cancel()
 	if err := x.rec.End(ctx, state, out, failed, nil); err != nil {
@@ -208,6 +204,17 @@ func (x *execution) finish(ctx context.Context, out json.RawMessage, err error) 
 	}
 	x.h.trim(ctx)
 	return nil
+}
+
+// ending is what an execution that ended with err came to.
+func (x *execution) ending(ctx context.Context, err error) (ledger.State, *fault.Error) {
+	switch {
+	case err == nil:
+		return ledger.Done, nil
+	case ctx.Err() != nil:
+		return ledger.Cancelled, fault.From(x.h.chain.Error(err), fault.Cancelled)
+	}
+	return ledger.Failed, fault.From(x.h.chain.Error(err), fault.StepFailed)
 }
 
 const (

@@ -22,6 +22,9 @@ type thread struct {
 	history []model.Item // of turns that succeeded
 	turn    *turn        // the one that runs
 	working bool         // a goroutine is at work
+
+	loading sync.Mutex // one at a time reads the history
+	loaded  bool       // guarded by loading
 }
 
 // message is what Execute accepted. Its outcome is written once, before done is
@@ -31,7 +34,9 @@ type message struct {
 	thread   *thread
 	items    []model.Item
 	opts     ExecuteOptions
-	first    uint64 // position of its first event
+	first    uint64               // position of its first event
+	stored   provider.ExecutionID // that an earlier process began for it
+	attached bool                 // it came with connections that are gone
 	assigned chan struct{}
 	done     chan struct{}
 
@@ -47,6 +52,7 @@ type turn struct {
 	cancel    context.CancelCauseFunc
 	messages  []*message
 	done      chan struct{}
+	again     bool // an earlier process began it
 }
 
 // accept puts a message in the queue. It reports whether a goroutine must be
@@ -107,13 +113,20 @@ func (t *thread) next(ctx context.Context) (*turn, context.Context) {
 		t.working = false
 		return nil, nil
 	}
+	tctx, cancel := context.WithCancelCause(ctx)
+	if t.turn = t.resumed(); t.turn != nil {
+		t.turn.cancel, t.turn.done = cancel, make(chan struct{})
+		for _, m := range t.turn.messages {
+			m.assign(t.turn.execution)
+		}
+		return t.turn, tctx
+	}
 	n := 1
 	for n < len(t.queue) && t.queue[0].shares() && t.queue[n].shares() {
 		n++
 	}
 	batch := slices.Clone(t.queue[:n])
 	t.queue = slices.Delete(t.queue, 0, n)
-	tctx, cancel := context.WithCancelCause(ctx)
 	t.turn = &turn{execution: provider.ExecutionID(newID("exe-")), cancel: cancel,
 		messages: batch, done: make(chan struct{})}
 	for _, m := range batch {
@@ -224,21 +237,28 @@ func (t *thread) past() []model.Item {
 func (h *AgentHarness) runTurn(ctx context.Context, t *thread, tn *turn) {
 	first := tn.messages[0]
 	x := &execution{h: h, id: tn.execution, thread: t.id, turn: t, started: h.clock()}
-	x.log = newConversation(t.past())
 	h.enter(x)
 	defer h.leave(x)
 
 	x.emit(event.Event{Type: event.TurnStarted})
-	for _, m := range tn.messages {
-		x.add(x.log, m.items...)
-	}
 	var resp *Response
 	err := exited()
 	defer func() { t.settle(ctx, x, tn, resp, err) }()
+	var begins []*message
+	if err = t.load(ctx); err == nil {
+		x.log = newConversation(t.past())
+		begins, err = x.openTurn(ctx, tn)
+	}
+	if err != nil {
+		return
+	}
+	err = exited()
+	for _, m := range begins {
+		x.add(x.log, m.items...)
+	}
 	out, failed := x.run(ctx, h.graph, h.graphUses, nil, first.opts.Connections, event.SpanTurn)
 	if err = failed; err == nil {
 		x.log.redact(h.redactor())
-		t.keep(x.log.view())
 		resp = x.response(out)
 	}
 }
@@ -251,6 +271,9 @@ func exited() error {
 
 // settle tells what a turn came to and gives it to its messages.
 func (t *thread) settle(ctx context.Context, x *execution, tn *turn, resp *Response, err error) {
+	if err = x.closeTurn(ctx, tn, resp, err); err == nil {
+		t.keep(x.log.view())
+	}
 	ev := event.Event{Type: event.TurnCompleted, Err: err, Duration: t.h.since(x.started)}
 	if err == nil {
 		ev.Text, ev.Usage = resp.Text, &resp.Usage

@@ -86,6 +86,14 @@ func (h *AgentHarness) Execute(ctx context.Context, text string, opts *ExecuteOp
 		h.end()
 		return &Turn{m: known}, nil
 	}
+	if answered, err := h.keepMessage(ctx, m); answered || err != nil {
+		h.end()
+		if err != nil {
+			h.forget(m)
+			return nil, err
+		}
+		return &Turn{m: m}, nil
+	}
 	h.emit(event.Event{Type: event.MessageAccepted, Thread: thread, Text: text,
 		Data: map[string]any{"message": string(m.id)}})
 	if !m.thread.accept(m) {
