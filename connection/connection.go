@@ -213,4 +213,5 @@ type Status struct {
 	RetryAt  time.Time         // when it is tried next; zero if it is not
 	Attempts int               // connection attempts since it was last ready
 	Notes    []string          // remarks about what was mended or left out
+	Pool     *PoolStatus       // of a pool; nil for any other connection
 }

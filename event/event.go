@@ -31,6 +31,9 @@
 //	connection_replaced                          Connection, Data["was"], ["now"]
 //	connection_manifest_changed                  Connection, Data["operations"]
 //	connection_closed                            Connection
+//	lease_acquired                               Connection (the pool), Step, Duration (the wait), Data["lease"], ["fence"], ["instance"], ["resumed"]
+//	lease_released                               Connection, Step, Duration (how long it was held), Err, Data["lease"], ["fence"]
+//	lease_reclaimed                              Connection, Step, Text (why), Err, Data["lease"], ["fence"], ["owner"]
 //	warning                                      Text, and where: Connection, Op, Step, Err
 //	events_dropped                               Data["count"], of all threads together
 //
@@ -92,6 +95,9 @@ const (
 	ConnectionReplaced        Type = "connection_replaced"
 	ConnectionManifestChanged Type = "connection_manifest_changed"
 	ConnectionClosed          Type = "connection_closed"
+	LeaseAcquired             Type = "lease_acquired"
+	LeaseReleased             Type = "lease_released"
+	LeaseReclaimed            Type = "lease_reclaimed"
 	Warning                   Type = "warning"
 	EventsDropped             Type = "events_dropped"
 )

@@ -22,7 +22,7 @@ var (
 	}
 	runCodes = []fault.Code{
 		"not_sent", "outcome_unknown", "op_failed", "op_unknown", "args_invalid", "result_invalid",
-		"steering_denied", "guarded", "connection_unavailable", "closed", "timeout", "cancelled", "gap",
+		"steering_denied", "guarded", "connection_unavailable", "pool_timeout", "closed", "timeout", "cancelled", "gap",
 		"step_failed", "fork_partial", "loop_exhausted", "model_failed", "model_rate_limit", "model_rejected", "model_refused",
 		"model_parse_error", "model_stalled", "panicked", "store_failed",
 	}

@@ -132,6 +132,8 @@ const (
 	Guarded Code = "guarded"
 	// Unavailable: the connection is not ready. Nothing was sent.
 	Unavailable Code = "connection_unavailable"
+	// PoolTimeout: no connection of a pool came free in time. Nothing was made.
+	PoolTimeout Code = "pool_timeout"
 	// Closed: the harness, the connection or the store has been closed.
 	Closed Code = "closed"
 	// Timeout: a deadline that belongs to the step or the call passed.
