@@ -18,11 +18,14 @@ var (
 		"CONNECTION_INVALID", "CONNECTION_UNKNOWN", "CONNECTION_NAME_TAKEN", "CONNECTION_TOOL_CONFLICT",
 		"CONNECTION_PROFILE_MISMATCH", "CONNECTION_REPLACED", "UNKNOWN_TOOL_CHOICE", "NO_STEP_CONFIGURED",
 		"MISSING_MODEL", "STEP_INVALID", "TOOL_INVALID", "HARNESS_INVALID", "EXECUTION_EXISTS",
+		"EXECUTION_UNKNOWN",
 		"PROVIDER_INVALID", "MODEL_INVALID", "STORE_UNSUPPORTED",
 	}
 	runCodes = []fault.Code{
 		"not_sent", "outcome_unknown", "op_failed", "op_unknown", "args_invalid", "result_invalid",
-		"steering_denied", "guarded", "connection_unavailable", "pool_timeout", "closed", "timeout", "cancelled", "gap",
+		"steering_denied", "ref_invalid", "ref_forged", "ref_foreign_thread", "ref_other_lease", "ref_replaced",
+		"ref_unknown_connection", "ref_mixed_connections", "blob_unavailable", "secret_unavailable", "approval_closed",
+		"op_changed", "budget_exceeded", "audit_failed", "guarded", "connection_unavailable", "pool_timeout", "closed", "timeout", "cancelled", "gap",
 		"step_failed", "fork_partial", "loop_exhausted", "model_failed", "model_rate_limit", "model_rejected", "model_refused",
 		"model_parse_error", "model_stalled", "panicked", "store_failed",
 	}
