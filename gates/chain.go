@@ -253,6 +253,15 @@ func (c *Chain) Call(ctx context.Context, r *Request) *Outcome {
 	return f.run(ctx, c.calls)
 }
 
+// Refuse takes a call that no gate can be asked about, since its connection is
+// not there, the way back: it is metered and recorded like any other. The
+// Outcome has err.
+func (c *Chain) Refuse(ctx context.Context, call Call, err error) *Outcome {
+	f := &flight{chain: c, call: call, target: &Target{}}
+	f.trail, f.out.Err = c.audit.begin(&f.call), err
+	return f.wayBack(ctx)
+}
+
 func (c *Chain) flight(r *Request) *flight {
 	f := &flight{chain: c, call: r.Call, live: r.Live, route: r.Route, before: r.Before, asked: r.Asked, purse: r.Purse,
 		again: r.Again, doubt: r.Doubt}

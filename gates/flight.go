@@ -117,6 +117,10 @@ func (f *flight) run(ctx context.Context, gates []gate) *Outcome {
 		f.out.Err = err
 	}
 	f.settle()
+	return f.wayBack(ctx)
+}
+
+func (f *flight) wayBack(ctx context.Context) *Outcome {
 	f.out.Connection, f.out.Args, f.out.Approval = f.call.Connection, f.call.Args, f.call.Approval
 	for _, s := range f.chain.back {
 		s.do(ctx, f)

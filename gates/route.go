@@ -84,16 +84,17 @@ func (f *flight) genuine() error {
 		if s.secret != "" {
 			continue
 		}
-		if err := f.chain.issued(s.ref, f.call.Thread); err != nil {
+		if err := f.chain.Issued(s.ref, f.call.Thread); err != nil {
 			return refInvalid(s.path, err)
 		}
 	}
 	return nil
 }
 
-// issued checks that a reference was issued here and to a thread, by whichever
-// connection and whether or not it still holds.
-func (c *Chain) issued(r refs.Ref, thread provider.ThreadID) error {
+// Issued checks that a reference was issued here and to a thread, by whichever
+// connection and whether or not it still holds: an error is ref_invalid, or of
+// the store. A server may write what looks like one.
+func (c *Chain) Issued(r refs.Ref, thread provider.ThreadID) error {
 	if c.keys == nil {
 		return fault.New(fault.RefForged, "references are not issued here")
 	}

@@ -106,13 +106,16 @@ func (d *dialogue) aliased(ctx context.Context, value json.RawMessage) (text str
 		return "", false, &fault.Error{Code: fault.ResultInvalid, Issues: []fault.Issue{*issue}}
 	}
 	var all []refs.Ref
-	collect := func(_ string, r refs.Ref, malformed error) (any, error) {
-		if malformed == nil {
-			all = append(all, r)
-		}
-		return nil, nil
+	visit := func(do func(refs.Ref) any) (err error) {
+		tree, _, err = refs.Find(tree, func(_ string, r refs.Ref, malformed error) (any, error) {
+			if malformed != nil || d.r.x.h.chain.Issued(r, d.r.x.thread) != nil {
+				return nil, nil // data, whatever it looks like
+			}
+			return do(r), nil
+		})
+		return err
 	}
-	if _, _, err := refs.Find(tree, collect); err != nil {
+	if err := visit(func(r refs.Ref) any { all = append(all, r); return nil }); err != nil {
 		return "", false, err
 	}
 	names, err := d.r.x.h.aliases.AliasAll(ctx, string(d.r.x.thread), all)
@@ -121,13 +124,10 @@ func (d *dialogue) aliased(ctx context.Context, value json.RawMessage) (text str
 	}
 	facts := d.facts(all, names)
 	sensitive = slices.ContainsFunc(all, refs.Ref.Sensitive)
-	tree, _, err = refs.Find(tree, func(_ string, _ refs.Ref, malformed error) (any, error) {
-		if malformed != nil {
-			return nil, nil
-		}
+	err = visit(func(refs.Ref) any {
 		name := names[0]
 		names = names[1:]
-		return map[string]any{"$ref": name}, nil
+		return map[string]any{"$ref": name}
 	})
 	return string(schema.Encode(tree)) + facts, sensitive, err
 }

@@ -34,7 +34,7 @@ func (x *execution) send(ctx context.Context, w *wanted, ev *event.Event) *gates
 	r.Call = w.call
 	var err error
 	if r.Target, err = s.meet(ctx, w.sup, w.call.Connection); err != nil {
-		return &gates.Outcome{Err: placedCall(err, &w.call)}
+		return x.h.chain.Refuse(ctx, w.call, placedCall(err, &w.call))
 	}
 	r.Purse, r.Trace = x.purse, x.h.trace(ctx)
 	r.Live, r.Route, r.Asked, r.Progress = s.live, s.route, s.asked, s.progress

@@ -237,30 +237,37 @@ func (l *listening) match(ctx context.Context, sub provider.Subscription) (provi
 		if err != nil {
 			return provider.Event{}, placedCall(l.x.h.chain.Error(err), &l.call)
 		}
-		l.failed = 0
 		if ev.Identity != nil {
 			l.sup.seen(l.link, *ev.Identity)
 		}
-		if ev.Cursor != "" {
-			l.cursor = ev.Cursor
-		}
-		switch ev.Kind {
-		case provider.EventCursor:
-			continue
-		case provider.EventGap:
-			gap := l.event(event.Warning)
-			gap.Err = fault.New(fault.Gap, "events were lost before this wait could see them")
-			l.x.emit(gap)
-			continue
-		}
-		if ev, err = l.x.h.chain.Event(ctx, l.request(), ev); err != nil {
+		seen, err := l.see(ctx, ev)
+		if err != nil {
 			return provider.Event{}, placedCall(err, &l.call)
 		}
-		if l.filter == nil || l.filter(ev) {
-			return ev, nil
+		// An event that could not be dealt with is asked for once more.
+		if l.failed = 0; ev.Cursor != "" {
+			l.cursor = ev.Cursor
+		}
+		quiet := ev.Kind == provider.EventCursor || ev.Kind == provider.EventGap
+		if !quiet && (l.filter == nil || l.filter(seen)) {
+			return seen, nil
 		}
 	}
 	return provider.Event{}, fault.New(fault.Unavailable, "stream of events ended").At(string(l.call.Connection), l.call.Op)
+}
+
+// see takes an event through the gates, and tells about a gap.
+func (l *listening) see(ctx context.Context, ev provider.Event) (provider.Event, error) {
+	switch ev.Kind {
+	case provider.EventCursor:
+		return ev, nil
+	case provider.EventGap:
+		gap := l.event(event.Warning)
+		gap.Err = fault.New(fault.Gap, "events were lost before this wait could see them")
+		l.x.emit(gap)
+		return ev, nil
+	}
+	return l.x.h.chain.Event(ctx, l.request(), ev)
 }
 
 // close ends a subscription within the time a release may take.
