@@ -14,12 +14,15 @@ import (
 // arguments may take it to another connection than the one that was wanted, and
 // a connection may have been made anew while an approval was waited for.
 type sending struct {
-	x       *execution
-	from    *supervisor // of the connection that was wanted
-	grants  func(connection.Name, string) bool
-	event   event.Event // which call it is, for what is told about it
-	to      *supervisor
-	link    *link
+	x      *execution
+	from   *supervisor // of the connection that was wanted
+	name   connection.Name
+	op     string
+	grants func(connection.Name, string) bool
+	event  event.Event // which call it is, for what is told about it
+	to     *supervisor
+	link   *link
+
 	request gates.Request
 }
 
@@ -29,22 +32,22 @@ func (x *execution) send(ctx context.Context, w *wanted, ev *event.Event) *gates
 	if begun != nil {
 		x.asRecorded(w, begun)
 	}
-	s := &sending{x: x, from: w.sup, grants: w.grants, event: *ev}
-	r := &s.request
-	r.Call = w.call
-	var err error
-	if r.Target, err = s.meet(ctx, w.sup, w.call.Connection); err != nil {
+	s := &sending{x: x, from: w.sup, name: w.call.Connection, op: w.call.Op, grants: w.grants, event: *ev}
+	target, err := s.meet(ctx, s.from, s.name)
+	if err != nil {
 		return x.h.chain.Refuse(ctx, w.call, placedCall(err, &w.call))
 	}
-	r.Purse, r.Trace = x.purse, x.h.trace(ctx)
-	r.Live, r.Route, r.Asked, r.Progress = s.live, s.route, s.asked, s.progress
-	r.Before, r.Task = x.pending(nil), x.task(ctx, w.call.Step)
+	s.request = gates.Request{
+		Call: w.call, Target: target, Purse: x.purse, Trace: x.h.trace(ctx),
+		Live: s.live, Route: s.route, Asked: s.asked, Progress: s.progress,
+		Before: x.pending(nil), Task: x.task(ctx, w.call.Step),
+	}
 	if begun != nil {
 		if out := s.doubt(ctx, w, begun); out != nil {
 			return out
 		}
 	}
-	out := x.h.chain.Call(ctx, r)
+	out := x.h.chain.Call(ctx, &s.request)
 	x.allowed(out)
 	x.unsent(ctx, &w.call, out)
 	if out.Identity != nil {
@@ -63,7 +66,7 @@ func (x *execution) allowed(out *gates.Outcome) {
 
 // meet waits for a connection, which is from then on the one the call goes to.
 func (s *sending) meet(ctx context.Context, sup *supervisor, name connection.Name) (gates.Target, error) {
-	l, t, err := s.x.target(ctx, sup, name, s.request.Call.Op)
+	l, t, err := s.x.target(ctx, sup, name, s.op)
 	if err == nil {
 		s.to, s.link = sup, l
 	}
@@ -71,7 +74,7 @@ func (s *sending) meet(ctx context.Context, sup *supervisor, name connection.Nam
 }
 
 func (s *sending) live(ctx context.Context) (*gates.Target, error) {
-	t, err := s.meet(ctx, s.from, s.request.Call.Connection)
+	t, err := s.meet(ctx, s.from, s.name)
 	return &t, err
 }
 
@@ -87,17 +90,16 @@ func (s *sending) route(ctx context.Context, to connection.Name) (*gates.Target,
 // routed finds the connection that the references in a call belong to, if its
 // caller may use it.
 func (s *sending) routed(to connection.Name) (*supervisor, error) {
-	op := s.request.Call.Op
 	sup, err := s.x.models.resolve(to)
 	granted := sup == s.from
 	if s.grants != nil {
-		granted = s.grants(to, op)
+		granted = s.grants(to, s.op)
 	}
 	if err == nil && granted {
 		return sup, nil
 	}
 	return nil, fault.New(fault.RefUnknown, "the caller may not use the connection that the reference belongs to").
-		At(string(to), op)
+		At(string(to), s.op)
 }
 
 func (s *sending) asked(a *gates.Approval) { s.x.asked(s.event, a) }
