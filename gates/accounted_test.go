@@ -182,6 +182,23 @@ func TestAPeerThatGuardsIsAskedOnceMoreAndNoMore(t *testing.T) {
 	}
 }
 
+// TestACallGivenUpWhileThePeersApprovalIsAskedForIsNotOutstanding could be
+// resumed: the peer has refused it.
+func TestACallGivenUpWhileThePeersApprovalIsAskedForIsNotOutstanding(t *testing.T) {
+	w := newWorld(t)
+	w.err = provider.Guarded("button", "pays")
+	ctx, cancel := context.WithCancel(t.Context())
+	w.opts.Approver = gates.ApproverFunc(func(context.Context, *gates.Approval) (gates.Decision, error) {
+		cancel()
+		return gates.Decision{}, nil
+	})
+	out := gates.New(&w.opts).Call(ctx, w.request(`{}`))
+	if !errors.Is(out.Err, fault.NotSent) || out.Sent || len(w.sent) != 1 {
+		t.Errorf("got %+v, sent %q", out, w.sent)
+	}
+	w.written(out, 0)
+}
+
 // TestManyCallersOfOneChain is for the race detector, and counts.
 func TestManyCallersOfOneChain(t *testing.T) {
 	const callers, each = 64, 8

@@ -157,8 +157,11 @@ func (f *flight) mayAsk(err error) bool {
 	return f.granted == nil && f.chain.approvals != nil && errors.Is(err, fault.Guarded)
 }
 
-// askForPeer asks for an approval of what the peer itself guards.
+// askForPeer asks for an approval of what the peer itself guards. A call that is
+// given up meanwhile counts as not sent: the peer has refused what it was sent.
 func (f *flight) askForPeer(ctx context.Context, err error) error {
 	f.ask = "the server guards it: " + f.chain.scrub.String(err.Error())
-	return f.pass(ctx, gate{gateApproval, askApproval})
+	err = f.pass(ctx, gate{gateApproval, askApproval})
+	f.out.Sent = fault.CodeOf(err) != fault.NotSent
+	return err
 }
