@@ -54,7 +54,9 @@ type Options struct {
 	Meter Meter
 	// Audit takes one record of every call. The zero Audit takes none.
 	Audit Audit
-	// MaxArgs is how many bytes the arguments of one call may have. 0 is 1 MiB.
+	// MaxArgs is how many bytes the arguments of one call may have, with aliases
+	// as the references they stand for. What secrets and blobs come to is bounded
+	// by MaxResult. 0 is 1 MiB.
 	MaxArgs int
 	// MaxResult is how many bytes one result may have. Longer content is cut
 	// with a notice; a longer structured value is an error, since a part of it
@@ -224,7 +226,8 @@ type Outcome struct {
 	Said string
 	// Gate names the gate that refused the call; "" if none did.
 	Gate string
-	// Sent tells that the peer was asked, whatever came of it.
+	// Sent tells that the peer was asked, whatever came of it. It is false if the
+	// call was given up when the peer had refused it, to wait for an approval.
 	Sent bool
 	// Args are the arguments as they were approved, with the names of secrets; as
 	// far as they got if nothing was sent.

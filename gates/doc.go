@@ -62,7 +62,8 @@
 //
 // What needs an approval is put to [Options.Approver], after everything that
 // could refuse the call, and is denied if nobody decides in time. An approval is
-// good for the call it showed and no other. After a yes the checks run once more
+// good for the call it showed and no other. Nobody is asked about arguments that
+// cannot fit, whatever a secret or a blob in them comes to. After a yes the checks run once more
 // on what is there by then: a policy that was tightened meanwhile wins. Without
 // [Options.Approvals] such calls are refused at the policy.
 //
@@ -73,8 +74,9 @@
 // schema marks with x-ref is sealed and what it marks with x-blob put away, what
 // is longer than [Options.MaxResult] is cut with a notice, and then the call is
 // metered and its record written. Nothing is logged or reported before
-// credentials are replaced. Identities, cursors and ids pass unchanged, since
-// they are compared.
+// credentials are replaced, in ids and identities too; a cursor that holds one is
+// left out. References are sealed for the incarnation that answered. A result
+// has 100,000 references and 1,000 blobs at most.
 //
 // # Long results and blobs
 //
@@ -87,7 +89,7 @@
 // A sensitive blob is shown to no model, and taken only by fields that the schema
 // marks x-blob with sensitive. Bytes that hold a credential are never kept: in
 // content a notice stands in their place, and a result that marks them x-blob is
-// refused with result_invalid, since the credential would stay in the store.
+// refused, since the credential would stay in the store.
 //
 // # Errors
 //
@@ -96,6 +98,11 @@
 // else, a panic included, is outcome_unknown. The context's error stays visible
 // to errors.Is. Findings of args_invalid and result_invalid name fields and what
 // was expected, and never show a value.
+//
+// Whatever was handed in may panic: on the way out that refuses the call with
+// panicked, in a provider the outcome is unknown, on the way back it costs the
+// result at most. Each call is metered once, settled with its budget once and
+// recorded once, whichever way it ends.
 //
 // # Concurrency
 //
