@@ -169,7 +169,8 @@ type Request struct {
 	Live func(context.Context) (*Target, error)
 	// Route returns another connection, that the caller may use as well, for a
 	// call whose references belong to it. Nil, or ref_unknown_connection, if the
-	// caller may use no other.
+	// caller may use no other; any other error is that of the call. It is asked
+	// about genuine references only.
 	Route func(context.Context, connection.Name) (*Target, error)
 	// Again tells that an earlier attempt was let through and may have been sent:
 	// under Call.Approval, if it needed one, which is not asked for anew.
