@@ -40,7 +40,6 @@ type wayIn struct {
 	through string
 	op      string // what is called
 	at      string // the connection where it ends up
-	from    string // the addressed one, where references that lead to at are judged
 	from    string // the one it is addressed to, if that is another
 	model   bool   // a model makes the call and is told in its result
 	changed bool   // a hook puts the arguments in place
@@ -131,9 +130,9 @@ func waysIn() []wayIn {
 			step: func(*world) steps.Step {
 				return steps.Call{ID: "c", Connection: "far", Op: "act", Args: map[string]any{"text": "innocent", "key": secrets.Ref("token")}}
 			}, rounds: silent, set: one},
-		{name: "reference of another connection, by a model", through: "execution.send", op: "act", at: "far", from: "near", from: "near", model: true, calls: 2, arrives: worldArgs,
+		{name: "reference of another connection, by a model", through: "execution.send", op: "act", at: "far", from: "near", model: true, calls: 2, arrives: worldArgs,
 			step: asking(), rounds: calls("near_act"), set: both},
-		{name: "reference of a twin, by a step", through: "execution.send", op: "act", at: "twin-far", from: "twin-near", from: "twin-near", calls: 2, arrives: worldArgs,
+		{name: "reference of a twin, by a step", through: "execution.send", op: "act", at: "twin-far", from: "twin-near", calls: 2, arrives: worldArgs,
 			step: calling("twin-near", "act"), rounds: silent, set: twins},
 		{name: "listening", through: "listening.listen", op: "rung", at: "far", calls: 2, arrives: worldArgs,
 			step: func(w *world) steps.Step {
