@@ -86,18 +86,34 @@ func (x *execution) reconcile(ctx context.Context, w *wanted, catalog *gates.Cat
 	return out, true
 }
 
-// asRecorded gives a call the arguments and the key of the first time.
-func (x *execution) asRecorded(w *wanted, e *ledger.Entry) {
+// asRecorded gives a call the arguments and the key of the first time. If these
+// had credentials in them, which no record keeps, the program must ask for the
+// same again.
+func (x *execution) asRecorded(w *wanted, e *ledger.Entry) error {
 	x.tellDiverged(w, e)
 	c := &w.call
-	c.Args, c.Key, c.Secrets, c.Approval = e.Args, e.Key, marked(e.Secrets), gates.ApprovalID(e.Approval)
+	same := x.asksAgain(c, e)
+	if !e.Redacted || !same {
+		c.Args = e.Args
+	}
+	c.Key, c.Secrets, c.Approval = e.Key, marked(e.Secrets), gates.ApprovalID(e.Approval)
+	if e.Redacted && !same {
+		return fault.New(fault.OutcomeUnknown, "it was about to be sent, and its arguments had credentials in them that were not recorded").
+			WithHint("Put secrets.Ref where a secret goes, so that calls can be sent again.")
+	}
+	return nil
+}
+
+// asksAgain reports whether a call is the recorded one but for credentials.
+func (x *execution) asksAgain(c *gates.Call, e *ledger.Entry) bool {
+	return len(c.Args) == 0 && !e.Redacted || sameJSON(x.h.scrubber.JSON(c.Args), e.Args)
 }
 
 // tellDiverged says that the program would call something else than what it had
 // begun to call: the record holds.
 func (x *execution) tellDiverged(w *wanted, e *ledger.Entry) {
 	c := &w.call
-	if string(c.Connection) == e.Connection && c.Op == e.Op && (len(c.Args) == 0 || sameJSON(c.Args, e.Args)) {
+	if string(c.Connection) == e.Connection && c.Op == e.Op && x.asksAgain(c, e) {
 		return
 	}
 	x.emit(event.Event{Type: event.Warning, Step: c.Step, Connection: string(c.Connection), Op: c.Op,

@@ -290,7 +290,7 @@ func (h *AgentHarness) checkRun(s steps.Step, input any, o *RunOptions) (json.Ra
 	if err != nil {
 		return nil, nil, fault.New(fault.StepInvalid, "input cannot be written as JSON: %w", err)
 	}
-	raw = secrets.Strip(raw)
+	raw = h.scrubber.JSON(secrets.Strip(raw))
 	if o.Execution == "" {
 		o.Execution = ExecutionID(newID("exe-"))
 	}

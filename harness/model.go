@@ -116,6 +116,7 @@ func (d *dialogue) say(items ...model.Item) {
 			items[i].ID = newID("itm-")
 		}
 	}
+	items = d.r.x.h.redactor().items(items)
 	d.r.x.note(d.path, items)
 	d.r.x.add(d.r.log, items...)
 }

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 
@@ -35,12 +36,13 @@ func (r *runtime) Enter(ctx context.Context, path steps.Path, kind steps.Kind) (
 	return &steps.Recorded{Output: e.Output, Err: e.Err}, nil
 }
 
-// Leave implements steps.Runtime.
+// Leave implements steps.Runtime. Credentials in what a step came to are replaced
+// in the record only: the run at hand goes on with what it has.
 func (r *runtime) Leave(ctx context.Context, path steps.Path, rec steps.Recorded) error {
 	if r.x.rec == nil {
 		return nil
 	}
-	e := ledger.Entry{Path: string(path), Output: rec.Output, Err: rec.Err}
+	e := ledger.Entry{Path: string(path), Output: r.x.h.scrubber.JSON(rec.Output), Err: r.x.h.scrubFault(rec.Err)}
 	if said := r.x.said(path); len(said) > 0 {
 		e.Items = encode(said)
 	}
@@ -73,8 +75,9 @@ func (x *execution) pending(more func(*ledger.Entry)) func(context.Context, *gat
 		return nil
 	}
 	return func(ctx context.Context, c *gates.Call, use func(store.Tx) error) error {
+		args := x.h.scrubber.JSON(c.Args)
 		e := ledger.Entry{Path: c.Step, Connection: string(c.Connection), Op: c.Op, Source: string(c.Source), Key: c.Key,
-			Args: c.Args, Secrets: places(c.Secrets), Identity: c.Identity, Lease: c.Lease, Approval: string(c.Approval)}
+			Args: args, Redacted: !bytes.Equal(args, c.Args), Secrets: places(c.Secrets), Identity: c.Identity, Lease: c.Lease, Approval: string(c.Approval)}
 		if more != nil {
 			more(&e)
 		}
@@ -136,7 +139,8 @@ func (d *dialogue) record(ctx context.Context, r *round) error {
 	if d.r.x.rec == nil {
 		return nil
 	}
-	return d.r.x.rec.Settle(context.WithoutCancel(ctx), ledger.Entry{Path: d.roundPath(), Output: encode(r)})
+	clean := &round{Injected: d.r.x.h.redactor().items(r.Injected), Reply: r.Reply}
+	return d.r.x.rec.Settle(context.WithoutCancel(ctx), ledger.Entry{Path: d.roundPath(), Output: encode(clean)})
 }
 
 // recallResult returns what an earlier attempt told the model about a call.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/model"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/secrets"
@@ -102,6 +103,14 @@ func (r redactor) output(o *model.Output) *model.Output {
 		return o
 	}
 	return &model.Output{Name: r.String(o.Name), Schema: r.JSON(o.Schema)}
+}
+
+// scrubFault is Scrubber.Error for a fault.
+func (h *AgentHarness) scrubFault(e *fault.Error) *fault.Error {
+	if e == nil {
+		return nil
+	}
+	return fault.From(h.scrubber.Error(e), e.Code)
 }
 
 // data returns the further facts of an event without credentials.

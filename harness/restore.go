@@ -133,7 +133,7 @@ func (x *execution) sameRun(input json.RawMessage) func(*ledger.Execution, json.
 		switch {
 		case prior.Thread != x.thread:
 			what = "in another thread"
-		case bytes.Equal(recorded, input):
+		case bytes.Equal(x.h.scrubber.JSON(recorded), input):
 			return nil
 		}
 		return fault.New(fault.ExecutionExists, "execution %s began %s", fault.Quote(string(x.id)), what).

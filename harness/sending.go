@@ -30,7 +30,9 @@ type sending struct {
 func (x *execution) send(ctx context.Context, w *wanted, ev *event.Event) *gates.Outcome {
 	begun := x.rec.Unsettled(w.call.Step)
 	if begun != nil {
-		x.asRecorded(w, begun)
+		if err := x.asRecorded(w, begun); err != nil {
+			return x.h.chain.Refuse(ctx, w.call, placedCall(err, &w.call))
+		}
 	}
 	s := &sending{x: x, from: w.sup, name: w.call.Connection, op: w.call.Op, grants: w.grants, event: *ev}
 	target, err := s.meet(ctx, s.from, s.name)

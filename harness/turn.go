@@ -130,6 +130,7 @@ func (h *AgentHarness) message(text string, opts *ExecuteOptions) (*message, Thr
 			m.items[i].ID = newID("itm-")
 		}
 	}
+	m.items = h.redactor().items(m.items)
 	m.id = m.opts.Message
 	if m.id == "" {
 		m.id = MessageID(newID("msg-"))

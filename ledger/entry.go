@@ -31,7 +31,8 @@ type Entry struct {
 	Op         string            `json:"op,omitempty"`
 	Source     string            `json:"source,omitempty"`
 	Key        provider.Key      `json:"key,omitempty"`
-	Args       json.RawMessage   `json:"args,omitempty"` // as approved, with names of secrets
+	Args       json.RawMessage   `json:"args,omitempty"`     // as approved, with names of secrets
+	Redacted   bool              `json:"redacted,omitempty"` // Args had credentials in them, and cannot be sent as they stand here
 	Secrets    []Place           `json:"secrets,omitempty"`
 	Identity   provider.Identity `json:"identity,omitzero"`
 	Approval   string            `json:"approval,omitempty"`
