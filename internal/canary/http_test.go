@@ -145,6 +145,11 @@ func (w *web) addTools() {
 			}
 			return words("answered " + answer.Action), nil
 		},
+		"change": func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			w.mcp.AddTool(&sdk.Tool{Name: "find", Description: v.says("changed description"), InputSchema: json.RawMessage(`{"type":"object"}`)},
+				func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return words(found), nil })
+			return words("changed"), nil
+		},
 		"grow": func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			w.mcp.AddTool(&sdk.Tool{Name: "grown", Description: v.says("late description"), InputSchema: json.RawMessage(`{"type":"object"}`)},
 				func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return words("grown"), nil })

@@ -16,6 +16,7 @@ import (
 	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/model"
 	"github.com/bridle-dev/bridle/model/scripted"
+	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/secrets"
 	"github.com/bridle-dev/bridle/steps"
 )
@@ -111,7 +112,8 @@ func (w *world) steps() {
 	w.mustCall("web", "login", object{"user": "bob", "password": secrets.Ref("app.password")})
 	w.mustCall("shop", "unlock", object{"pin": secrets.Ref("app.pin")})
 	w.mustCall("shop", "unlock", object{"text": object{"$secret": "app.password"}}) // data, written without its type
-	w.mustFail("shop", "unlock", object{"text": secrets.Ref("app.none")})
+	w.mustFail("shop", "unlock", object{"text": secrets.Ref("app.bad")})
+	w.mustFail("shop", "unlock", object{"text": secrets.Ref("app.worse")})
 	w.mustCall("web", "find", nil)
 	w.mustCall("url", "echo", object{"text": "hello"})
 	w.mustCall("local", "env", nil)
@@ -132,6 +134,8 @@ func (w *world) steps() {
 		Around: steps.Call{ID: "emit", Connection: "shop", Op: "emit"}}); err != nil {
 		w.t.Errorf("the wait: %v", err)
 	}
+	w.run(steps.Wait{ID: "unpaid", Connection: "shop", Event: "order.paid", Timeout: 20 * time.Second,
+		Filter: func(provider.Event) bool { panic(v.long("filter panic")) }, Around: steps.Call{ID: "emit", Connection: "shop", Op: "emit"}})
 	for _, tool := range w.tools() {
 		w.run(steps.InvokeTool{ID: "tool", Tool: tool.(*steps.FuncTool)})
 	}
@@ -142,6 +146,9 @@ func (w *world) steps() {
 	}))
 	w.mustCall("web", "grow", nil)
 	w.mustCall("web", "echo", object{"text": secrets.Ref("app.late")})
+	w.mustCall("web", "change", nil)
+	w.awaitChange()
+	w.mustFail("web", "find", nil)
 }
 
 // models asks models that fail, and such as stream in small pieces.
@@ -189,7 +196,7 @@ func (w *world) approvals() {
 	}
 	at := server.URL + "/approvals/" + list.Approvals[0].ID
 	w.fetch(at, "")
-	w.fetch(at, `{"verdict":"allow","reason":`+quoted(v.says("typed reason"))+`,"by":`+quoted(v.says("typed reason"))+`}`)
+	w.fetch(at, `{"verdict":"allow","reason":`+quoted(across("", v.of("typed reason"))[:16<<10])+`,"by":`+quoted(v.says("typed reason"))+`}`)
 	w.fetch(at, "")
 	err := <-done
 	w.keep("approved over HTTP", nil, err)
@@ -229,6 +236,8 @@ func (w *world) fetch(address, body string) string {
 // reconnect loses connections and uses them again.
 func (w *world) reconnect() {
 	v := w.vault
+	w.await(event.ConnectionReady, "flaky")
+	w.mustFail("flaky", "lose", nil)
 	w.shop.Replace()
 	w.shop.Drop()
 	w.await(event.ConnectionUnavailable, "shop")

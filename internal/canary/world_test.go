@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,12 +54,19 @@ type told struct {
 	err   error
 }
 
-// resolver has the secrets of an application.
-func (w *world) resolver() secrets.Map {
-	return secrets.Map{
+// resolver has the secrets of an application, but for two.
+func (w *world) resolver() secrets.Resolver {
+	v := w.vault
+	bad := secrets.ResolverFunc(func(_ context.Context, u secrets.Use) (secrets.Value, error) {
+		if u.Ref == "app.worse" {
+			panic(v.long("resolver panic"))
+		}
+		return secrets.Value{}, errSaid(v.says("resolver error"))
+	})
+	return secrets.First(secrets.Map{
 		"app.password": secrets.NewValue(w.vault.of("resolver")), "app.pin": secrets.NewValue(w.vault.of("short")),
 		"app.late": secrets.NewValue(w.vault.of("late description")),
-	}
+	}, bad)
 }
 
 func newWorld(t *testing.T, m *scripted.Model, v *vault) *world {
@@ -104,7 +112,8 @@ func (w *world) connections() connection.Set {
 		"local": {Provider: mcp.Stdio([]string{exe, stdioArg, w.received()}, &mcp.StdioOptions{Env: env, Grace: 200 * time.Millisecond})},
 		"shop": {Provider: w.shop, Policy: connection.Policy{Approve: []string{"pay", "refund", "ship", "gift", "later"}},
 			ModelSecrets: map[secrets.Ref]string{"app.pin": "unlock.pin"}},
-		"down": {Provider: w.web.userinfo("/refuse", "someone", v.of("refusal"), "none")},
+		"flaky": {Provider: &flaky{vault: v}},
+		"down":  {Provider: w.web.userinfo("/refuse", "someone", v.of("refusal"), "none")},
 	}
 }
 
@@ -205,5 +214,20 @@ func (w *world) look() {
 	for c, err := range w.h.Pins().Changed(w.t.Context()) {
 		w.keep("changed definition", c, err)
 		w.keep("changed definition in words", c.String(), nil)
+	}
+}
+
+// awaitChange waits until the harness has noticed a changed definition.
+func (w *world) awaitChange() {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	defer cancel()
+	for ev, err := range w.h.Events(ctx, "") {
+		if err != nil {
+			w.t.Fatalf("waiting for a changed definition: %v", err)
+		}
+		if ev.Type == event.Warning && strings.Contains(ev.Text, "find of connection web is not what it was") {
+			return
+		}
 	}
 }
