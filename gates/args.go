@@ -35,7 +35,9 @@ func (f *flight) fit(ctx context.Context) error {
 	if err := f.findSpecials(ctx); err != nil {
 		return err
 	}
-	if issues := append(f.checkMarks(), f.entry.args.check(f.shown, f.unseen()...)...); len(issues) > 0 {
+	issues, fits := f.entry.args.checkOpen(f.shown, f.unseen())
+	f.fits = fits
+	if issues = append(f.checkMarks(), issues...); len(issues) > 0 {
 		return argsInvalid(issues...)
 	}
 	return nil

@@ -22,7 +22,8 @@ func fillIn(ctx context.Context, f *flight) error {
 		f.wire = f.call.Args
 		return nil
 	}
-	tree, apart, room := f.shown, true, int64(f.chain.maxResult)
+	// Parts say nothing of a whole that did not fit before.
+	tree, apart, room := f.shown, f.fits, int64(f.chain.maxResult)
 	var issues []fault.Issue
 	for i := range f.specials {
 		s := &f.specials[i]

@@ -88,6 +88,7 @@ type flight struct {
 	entry     *entry    // set by exists; by Tool for Go tools
 	tree      any       // the arguments, read by checkArgs
 	shown     any       // the arguments as the schema sees them; set by findSpecials
+	fits      bool      // shown fits the schema as it is
 	specials  []special // what in them stands for something else
 	rerouted  bool      // the call goes to the connection of its references
 	permitted bool      // the policy names the operation in its Allow list

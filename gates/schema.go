@@ -70,23 +70,27 @@ func (s *Schema) Check(value json.RawMessage) []fault.Issue {
 	return s.check(tree)
 }
 
-// check is Check for a tree. At open places it has strings that others will
-// take the place of: what may be wrong with these is not looked at.
-func (s *Schema) check(tree any, open ...string) []fault.Issue {
-	if err := s.Usable(); err != nil {
-		return []fault.Issue{{Message: "cannot be checked: its schema " + err.Error()}}
-	}
-	if s == nil {
-		return nil
-	}
-	if len(open) > 0 {
-		return s.compiled.ValidateOpen(tree, open)
-	}
-	return s.compiled.Validate(tree)
+// check is Check for a tree.
+func (s *Schema) check(tree any) []fault.Issue {
+	issues, _ := s.checkOpen(tree, nil)
+	return issues
 }
 
-// checkPart checks what is filled in at one place of a tree that was checked
-// before; apart is false if only the whole can be checked.
+// checkOpen is check for a tree that has strings at open places which others will
+// take the place of: what may be wrong with these is not looked at. Fits says
+// that nothing is wrong with the tree as it is either.
+func (s *Schema) checkOpen(tree any, open []string) (issues []fault.Issue, fits bool) {
+	if err := s.Usable(); err != nil {
+		return []fault.Issue{{Message: "cannot be checked: its schema " + err.Error()}}, false
+	}
+	if s == nil {
+		return nil, true
+	}
+	return s.compiled.ValidateOpen(tree, open)
+}
+
+// checkPart checks what is filled in at one place of a tree that fits as it is;
+// apart is false if only the whole can be checked.
 func (s *Schema) checkPart(at, value string) (issues []fault.Issue, apart bool) {
 	if s == nil || s.Usable() != nil {
 		return nil, false

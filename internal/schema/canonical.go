@@ -74,7 +74,25 @@ func (w *writer) node(tree any) {
 
 // string writes the shortest spelling. That can fail for invalid UTF-8 only,
 // which no tree contains.
-func (w *writer) string(s string) { w.out, _ = jsontext.AppendQuote(w.out, s) }
+func (w *writer) string(s string) {
+	if !plain(s) {
+		w.out, _ = jsontext.AppendQuote(w.out, s)
+		return
+	}
+	w.out = append(w.out, '"')
+	w.out = append(w.out, s...)
+	w.out = append(w.out, '"')
+}
+
+// plain reports whether a string is spelled as it is, as most are.
+func plain(s string) bool {
+	for _, c := range []byte(s) {
+		if c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
 
 func (w *writer) array(items []any) {
 	w.out = append(w.out, '[')

@@ -11,8 +11,8 @@ import (
 // ValidateOpen is Validate for a tree that is not complete: at the places in
 // open, JSON Pointers, it has some string, and another one will take its place.
 // Only what is wrong whatever that is like is found. So a tree without findings
-// may still turn out not to fit.
-func (s *Schema) ValidateOpen(tree any, open []string) []fault.Issue {
+// may still turn out not to fit, unless fits says that it does as it is.
+func (s *Schema) ValidateOpen(tree any, open []string) (found []fault.Issue, fits bool) {
 	return s.find(s.compiled, tree, open)
 }
 

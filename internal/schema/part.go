@@ -8,9 +8,9 @@ import (
 )
 
 // ValidatePart reports how a string at one place of a tree differs from what the
-// schema says of that place, where the schema can be taken apart: where the whole
-// fits exactly if the string does and the rest of the tree fits, whatever the
-// string is. Otherwise apart is false, and the whole has to be looked at.
+// schema says of that place, where the schema can be taken apart: where a tree
+// that fits with one string there fits with another exactly if the other one
+// does. Otherwise apart is false, and the whole has to be looked at.
 //
 // Findings have the paths that [Schema.Validate] gives them.
 func (s *Schema) ValidatePart(at, value string) (found []fault.Issue, apart bool) {
@@ -26,7 +26,7 @@ func (s *Schema) ValidatePart(at, value string) (found []fault.Issue, apart bool
 	if !byMember(part) {
 		return nil, false
 	}
-	found = s.find(part, value, nil)
+	found, _ = s.find(part, value, nil)
 	for i := range found {
 		found[i].Path = cut(at + found[i].Path)
 	}

@@ -22,21 +22,24 @@ const maxIssues = 50
 // Validate reports how a tree from Canonical or Parse differs from the schema:
 // one finding per field, at most 50, by path. Findings name fields and what was
 // expected; they never repeat what was given, since it may be secret.
-func (s *Schema) Validate(tree any) []fault.Issue { return s.find(s.compiled, tree, nil) }
+func (s *Schema) Validate(tree any) []fault.Issue {
+	found, _ := s.find(s.compiled, tree, nil)
+	return found
+}
 
 // find checks a value against the schema or a part of it. Strings at open places
 // will be others.
-func (s *Schema) find(part *jsonschema.Schema, value any, open []string) (found []fault.Issue) {
+func (s *Schema) find(part *jsonschema.Schema, value any, open []string) (found []fault.Issue, fits bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			found = []fault.Issue{{Message: "cannot be checked against its schema"}}
+			found, fits = []fault.Issue{{Message: "cannot be checked against its schema"}}, false
 		}
 	}()
 	err := part.Validate(value)
 	if err == nil {
-		return nil
+		return nil, true
 	}
-	return s.issues(err.(*jsonschema.ValidationError), open)
+	return s.issues(err.(*jsonschema.ValidationError), open), false
 }
 
 func (s *Schema) issues(err *jsonschema.ValidationError, open []string) []fault.Issue {
