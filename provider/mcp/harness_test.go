@@ -96,9 +96,18 @@ func TestAKilledServerCostsItsCallAndNothingElse(t *testing.T) {
 	if now := processes(mark); len(now) != 1 || now[0] == victims[0] {
 		t.Errorf("processes of the victim: %v, before %v", now, victims)
 	}
-	for ev := range h.Events(stopped(t), "") {
+	ready := 0 // times that the victim was made
+	for ev, err := range h.Events(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
 		if ev.Connection == "bystander" && ev.Type == event.ConnectionUnavailable {
 			t.Errorf("the bystander was lost: %v", ev)
+		}
+		if ev.Connection == "victim" && ev.Type == event.ConnectionReady {
+			if ready++; ready == 2 {
+				break
+			}
 		}
 	}
 	if err := h.Close(t.Context()); err != nil {
@@ -122,13 +131,6 @@ func waitFor(t *testing.T, h *harness.AgentHarness, what event.Type, name string
 	}
 }
 
-// stopped is a context that has ended: reading events with it yields what is
-// there.
-func stopped(t *testing.T) context.Context {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	return ctx
-}
 
 func TestServersThatDoNotWorkCostOnlyThemselves(t *testing.T) { // B018, B020
 	t.Parallel()
