@@ -131,7 +131,6 @@ func waitFor(t *testing.T, h *harness.AgentHarness, what event.Type, name string
 	}
 }
 
-
 func TestServersThatDoNotWorkCostOnlyThemselves(t *testing.T) { // B018, B020
 	t.Parallel()
 	h, err := harness.New(harness.Config{Name: t.Name(), Connections: connection.Set{
