@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bridle-dev/bridle/fault"
@@ -23,7 +24,7 @@ type brokenStore struct {
 }
 
 func broken() []brokenStore {
-	return slices.Concat(brokenTransactions(), brokenContexts(), brokenValues(), brokenScans(), brokenSignals(), brokenClosing())
+	return slices.Concat(brokenTransactions(), brokenConcurrency(), brokenContexts(), brokenValues(), brokenScans(), brokenSignals(), brokenClosing())
 }
 
 // commitAnyway commits what f wrote and returns f's error.
@@ -98,6 +99,38 @@ func brokenTransactions() []brokenStore {
 			t.put = func(bucket, key string, value []byte) error { _ = t.Tx.Put(bucket, key, value); return nil }
 		})},
 		{"scans_live_on", "TxEndsWithItsFunction", withScan(func(_ store.Tx, _ store.Range, all []store.Record) []store.Record { return all })},
+	}
+}
+
+// together gives a store that is sound as long as nobody else updates it.
+func together(broken func(s store.Store, ctx context.Context, f func(store.Tx) error) error) func(store.Store) store.Store {
+	return func(s store.Store) store.Store {
+		var active atomic.Int32
+		return withUpdate(func(s store.Store, ctx context.Context, f func(store.Tx) error) error {
+			defer active.Add(-1)
+			alone := active.Add(1) == 1
+			time.Sleep(100 * time.Microsecond) //allow:sleep the fake waits for others to come
+			if alone {
+				return s.Update(ctx, f)
+			}
+			return broken(s, ctx, f)
+		})(s)
+	}
+}
+
+func brokenConcurrency() []brokenStore {
+	quiet := func(s store.Store) store.Store {
+		aside := store.Memory()
+		return together(func(_ store.Store, ctx context.Context, f func(store.Tx) error) error { return aside.Update(ctx, f) })(s)
+	}
+	return []brokenStore{
+		{"commits_failures_of_groups", "UpdatesFailAlone", together(commitAnyway)},
+		{"commits_panics_of_groups", "UpdatesFailAlone", together(commitsAfterPanic)},
+		{"forgets_context_in_groups", "UpdatesFailAlone", together(func(s store.Store, ctx context.Context, f func(store.Tx) error) error {
+			return s.Update(context.WithoutCancel(ctx), f)
+		})},
+		{"groups_do_not_see_each_other", "ConcurrentUpdatesAreSerializable", together(snapshotUpdate)},
+		{"signals_one_of_a_group", "EachUpdateSignals", quiet},
 	}
 }
 

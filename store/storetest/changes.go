@@ -22,6 +22,7 @@ func exactSignalCases() []testCase {
 	return []testCase{
 		{"ExactSignals", exactSignals},
 		{"SignalsCoalesce", signalsCoalesce},
+		{"EachUpdateSignals", eachUpdateSignals},
 	}
 }
 

@@ -67,6 +67,7 @@ type testCase struct {
 // cases returns what the declared abilities allow to check.
 func cases(cfg Config) []testCase {
 	all := transactionCases()
+	all = append(all, concurrentCases()...)
 	all = append(all, contextCases()...)
 	all = append(all, valueCases()...)
 	all = append(all, scanCases()...)

@@ -191,7 +191,7 @@ func viewCannotWrite(k *kit) {
 
 func countersAreSerializable(k *kit) {
 	k.put("b", "n", "0")
-	const workers, rounds = 6, 15
+	const rounds = 15
 	var all sync.WaitGroup
 	for range workers {
 		all.Go(func() {
