@@ -35,7 +35,7 @@ type memory struct {
 }
 
 func (m *memory) View(ctx context.Context, f func(Tx) error) error {
-	leave, err := m.gate.Read(ctx)
+	leave, err := m.gate.Enter(ctx)
 	if err != nil {
 		return err
 	}

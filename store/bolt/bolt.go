@@ -14,35 +14,65 @@
 // An Update that returned nil is on the disk: bbolt writes new pages beside the
 // old ones and synchronises the file before and after it switches over, so a
 // process killed or a machine that loses power at any moment leaves the file as
-// it was after some commit. A commit costs two disk synchronisations; put what
-// belongs together into one. An Update that writes nothing costs none.
+// it was after some commit. That takes a disk which writes sectors as a whole.
+//
+// A commit costs two disk synchronisations. Updates that come while one is made
+// share the next: they run in the order in which they came, each sees what those
+// before it have written, and the last one in the queue commits for all. None
+// waits for others to come; a lone Update commits at once. One that fails, panics
+// or is cancelled leaves nothing behind and changes nothing for the others. If
+// the commit fails, all of them fail with store_failed. A group has at most 256
+// updates and ends after 8 MiB. An Update that writes nothing, and reads nothing
+// that is not committed yet, costs no synchronisation.
+//
+// A View may already see a commit that is still being synchronised.
 //
 // # Errors
 //
 // [Open] fails with STORE_UNSUPPORTED for a file that another store holds open,
 // that something else wrote, or that a later version wrote in a format unknown
 // here; the file is left as it is. It fails with store_failed if the file cannot
-// be read or is damaged. A damage that only shows later, in a transaction, ends
-// that transaction and all after it with store_failed: the store must be closed
-// and the file restored. The process does not crash from it.
+// be read or is damaged.
+//
+// If a commit fails, nothing of it is there. After a failure to write pages, as
+// on a full disk, the store goes on. After one to switch over, the commit is taken
+// back, and the store stops: everything fails with store_failed until the file is
+// opened again. Only if taking it back fails, too, the updates of that commit may
+// be there then, and the hint of their error says so.
+//
+// A damage that only shows later, in a transaction, ends that transaction and all
+// after it with store_failed: the store must be closed and the file restored. The
+// process does not crash from it.
+//
+// # Damage
+//
+// bbolt has checksums for the head of its file only. This package adds a checksum
+// of 4 bytes to each record, over its bucket, key and value, which every read
+// compares, and a digest of all records, which each commit updates. Open reads the
+// whole file once, at about half a second a GiB from memory, and checks structure,
+// checksums, digest and the list of free pages: a flipped bit is an error or does
+// no harm, and no record is missing or wrong in silence. What happens to a file
+// while it is open is noticed in values at once, and in keys and structure when it
+// is opened again, at the latest.
 //
 // # The file
 //
 // One process holds the file, and one store in it: reading needs the lock too.
 // The file is created with mode 0600, since records hold what agents said and
 // saw. A store file that others may read or write is set back to 0600 when it is
-// opened.
+// opened. A file whose creation was cut off is made anew.
 //
-// Inside, the bucket "meta" holds the format under "format", and each bucket of
-// the store is a bucket of bbolt with "b/" before its name.
+// Inside, the bucket "meta" holds the format under "format" and the digest under
+// "digest", and each bucket of the store is a bucket of bbolt with "b/" before its
+// name. A value begins with its checksum.
 //
 // # Concurrency
 //
-// Views read a snapshot while updates go on, but an Update that has to enlarge
-// the memory map waits for the views in progress, without regard to its
-// context: a View must not wait for an Update. Updates run one at a time.
-// Signals of Changed are exact and have been sent when Update returns. The
-// package starts no goroutines.
+// Views read a snapshot while updates go on, but a commit that has to enlarge
+// the memory map waits for the views in progress, without regard to contexts: a
+// View must not wait for an Update. An Update heeds its context until its function
+// has returned; after that it waits for the commit. Signals of Changed are exact
+// and have been sent when Update returns. The package starts no goroutines.
 //
 // # Testing
 //

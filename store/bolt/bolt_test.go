@@ -1,6 +1,7 @@
 package bolt_test
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -11,7 +12,15 @@ import (
 	"github.com/bridle-dev/bridle/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(faultyChild) != "" {
+		os.Exit(m.Run()) // the disk below it serves until the end
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// faultyChild tells this test binary to put a faulty disk below itself.
+const faultyChild = "BRIDLE_TEST_FAULTY_DISK"
 
 // open opens a store that must open, and closes it in the end.
 func open(t *testing.T, path string) store.Store {

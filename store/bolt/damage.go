@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"syscall"
 
 	"github.com/bridle-dev/bridle/fault"
 )
@@ -13,14 +14,18 @@ import (
 // fault. Both become an error here, and the store is damaged from then on. The
 // application's functions never run inside.
 func (b *boltStore) contain(what string, work func() error) (err error) {
-	if damage := b.damage.Load(); damage != nil {
-		return damage
+	if err := b.stopped(); err != nil {
+		return err
 	}
 	return b.protect(what, func() error {
-		if err := work(); err != nil {
-			return b.failed(what, err)
+		err := work()
+		if err == nil {
+			return nil
 		}
-		return nil
+		if damage := b.stopped(); damage != nil {
+			return damage
+		}
+		return b.failed(what, err)
 	})
 }
 
@@ -30,6 +35,7 @@ func (b *boltStore) protect(what string, work func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if value := recover(); value != nil {
+			b.stuck.Store(true)
 			err = b.damaged(what, panicError(value))
 		}
 	}()
@@ -38,7 +44,11 @@ func (b *boltStore) protect(what string, work func() error) (err error) {
 
 // failed is an error of the engine after which the store goes on.
 func (b *boltStore) failed(what string, err error) error {
-	return fault.New(fault.StoreFailed, "%s: store %s: %w", what, fault.Quote(b.path), err)
+	failed := fault.New(fault.StoreFailed, "%s: store %s: %w", what, fault.Quote(b.path), err)
+	if errors.Is(err, syscall.ENOSPC) {
+		return failed.WithHint("Free space on the disk and try again.")
+	}
+	return failed.WithHint("Check that the file and its directory may be read and written, and the disk.")
 }
 
 // damaged is an error of the file itself. The first one stays.

@@ -41,9 +41,10 @@ func filled(t *testing.T) []byte {
 	return content
 }
 
-// exercise opens a file and reads and writes all over it. It returns the first
-// error, which must carry a code; anything else is a crash.
-func exercise(t *testing.T, path string) error {
+// exercise opens a file, lets damage happen to it, and reads and writes all over
+// it. It returns the first error, which must carry a code; anything else is a
+// crash.
+func exercise(t *testing.T, path string, damage func()) error {
 	t.Helper()
 	s, err := bolt.Open(path, nil)
 	if err == nil {
@@ -53,12 +54,23 @@ func exercise(t *testing.T, path string) error {
 			}
 			wantReleased(t, path)
 		}()
+		damage()
 		err = errors.Join(s.View(t.Context(), readAll), s.Update(t.Context(), rewriteAll), s.View(t.Context(), readAll))
 	}
-	if code := fault.CodeOf(err); err != nil && code != fault.StoreFailed && code != fault.StoreUnsupported {
-		t.Errorf("error %v, want code %s or %s", err, fault.StoreFailed, fault.StoreUnsupported)
-	}
+	wantStoreError(t, err)
 	return err
+}
+
+// wantStoreError checks that an error, if there is one, says what to do.
+func wantStoreError(t *testing.T, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	var fe *fault.Error
+	if !errors.As(err, &fe) || (fe.Code != fault.StoreFailed && fe.Code != fault.StoreUnsupported) || fe.Hint == "" {
+		t.Errorf("error %v, want code %s or %s and a hint", err, fault.StoreFailed, fault.StoreUnsupported)
+	}
 }
 
 // wantReleased checks that nobody holds the lock of a file.
@@ -105,31 +117,44 @@ func TestTruncatedFileIsATypedError(t *testing.T) {
 		if err := os.WriteFile(path, content[:size], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := exercise(t, path); err == nil {
+		if err := exercise(t, path, func() {}); err == nil {
 			t.Errorf("a file cut to %d of %d bytes worked", size, len(content))
 		}
 	}
 }
 
-func TestOverwrittenPagesAreTypedErrors(t *testing.T) {
+// What happens to a file while it is open is not looked for; bbolt trips over it.
+func TestPagesOverwrittenWhileOpenAreTypedErrors(t *testing.T) {
 	content := filled(t)
 	page := os.Getpagesize()
 	path := filepath.Join(t.TempDir(), "store.db")
 	var noticed int
 	for _, fill := range []byte{0x00, 0xff} {
-		for at := 0; at+page <= len(content); at += page {
-			torn := bytes.Clone(content)
-			copy(torn[at:], bytes.Repeat([]byte{fill}, page))
-			if err := os.WriteFile(path, torn, 0o600); err != nil {
+		for at := 0; at+page <= len(content); at += 3 * page {
+			if err := os.WriteFile(path, content, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if exercise(t, path) != nil {
+			err := exercise(t, path, func() { overwrite(t, path, int64(at), bytes.Repeat([]byte{fill}, page)) })
+			if err != nil {
 				noticed++
 			}
 		}
 	}
 	if noticed == 0 {
 		t.Error("no overwritten page was noticed")
+	}
+}
+
+// overwrite changes a file behind the back of whoever has it open.
+func overwrite(t *testing.T, path string, at int64, with []byte) {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteAt(with, at); err != nil {
+		t.Fatal(err)
 	}
 }
 

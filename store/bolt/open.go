@@ -4,7 +4,9 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -29,8 +31,8 @@ func Open(path string, opts *Options) (store.Store, error) {
 	if err := b.openFile(opts.lockTimeout()); err != nil {
 		return nil, err
 	}
-	for _, check := range []func() error{b.checkSize, b.checkFormat, b.restrictMode} {
-		if err := check(); err != nil {
+	for _, prepare := range []func() error{b.check, b.restrictMode, b.keepName} {
+		if err := prepare(); err != nil {
 			_ = b.Close()
 			return nil, err
 		}
@@ -62,11 +64,16 @@ func (b *boltStore) openFile(lockTimeout time.Duration) error {
 	opts.FreelistType = bbolt.FreelistMapType
 	opts.OpenFile = func(name string, flag int, mode fs.FileMode) (*os.File, error) {
 		file, err := os.OpenFile(name, flag, mode)
+		if err != nil {
+			return nil, err
+		}
 		b.file = file
-		return file, err
+		return file, restart(file)
 	}
 	err := b.protect("open", func() (err error) {
-		b.db, err = bbolt.Open(b.path, fileMode, &opts)
+		if b.db, err = bbolt.Open(b.path, fileMode, &opts); err == nil {
+			b.pageSize = b.db.Info().PageSize
+		}
 		return err
 	})
 	if b.damage.Load() != nil {
@@ -74,6 +81,28 @@ func (b *boltStore) openFile(lockTimeout time.Duration) error {
 		return err
 	}
 	return b.openError(err)
+}
+
+// restart empties a file whose making was cut off, for bbolt to make it anew: it
+// has nothing but the heads that bbolt gives to an empty file, if it has both.
+func restart(file *os.File) error {
+	first, err := readHead(file, 0, 0)
+	if err != nil {
+		return nil // bbolt will say what it thinks of it
+	}
+	pageSize := os.Getpagesize()
+	if first.valid() {
+		pageSize = first.pageSize()
+	}
+	second, err := readHead(file, pageSize, 1)
+	if err != nil {
+		second = make(head, headSize)
+	}
+	blank := first.blank() && second.blank()
+	if blank || !first.initial(0) || !second.initial(1) || !tryLock(file) {
+		return nil // another file, or in the hands of another store
+	}
+	return file.Truncate(0)
 }
 
 // openError explains why bbolt refused a file, if it did.
@@ -94,26 +123,6 @@ func (b *boltStore) openError(err error) error {
 	return b.failed("open", err)
 }
 
-// checkSize refuses a file that ends before its last page: reading beyond the
-// end would come up only later, in the middle of a transaction.
-func (b *boltStore) checkSize() error {
-	info, err := b.file.Stat()
-	if err != nil {
-		return b.failed("open", err)
-	}
-	var size int64
-	err = b.contain("open", func() error {
-		return b.db.View(func(tx *bbolt.Tx) error { size = tx.Size(); return nil })
-	})
-	if err != nil {
-		return err
-	}
-	if info.Size() < size {
-		return b.damaged("open", errTruncated{want: size, got: info.Size()})
-	}
-	return nil
-}
-
 // restrictMode takes the file away from everyone but the owner. Windows has no
 // such modes; there a file belongs to whoever the directory belongs to.
 func (b *boltStore) restrictMode() error {
@@ -129,6 +138,23 @@ func (b *boltStore) restrictMode() error {
 	}
 	if err := b.file.Chmod(fileMode); err != nil {
 		return b.failed("restrict the mode of the file", err)
+	}
+	return nil
+}
+
+// keepName makes the name of a new file durable, which synchronising the file
+// alone does not.
+func (b *boltStore) keepName() error {
+	if runtime.GOOS == "windows" || !b.created {
+		return nil
+	}
+	dir, err := os.Open(filepath.Dir(b.path))
+	if err != nil {
+		return b.failed("open", err)
+	}
+	defer dir.Close()
+	if err := dir.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) {
+		return b.failed("open", err)
 	}
 	return nil
 }

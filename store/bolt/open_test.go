@@ -94,7 +94,8 @@ func bboltFile(t *testing.T, path, bucket, key, value string) {
 
 func TestFormatsAreChecked(t *testing.T) {
 	formats := []struct{ name, bucket, key, value string }{
-		{"a later format", "meta", "format", "bridle-store/2"},
+		{"a later format", "meta", "format", "bridle-store/3"},
+		{"a format before the first release", "meta", "format", "bridle-store/1"},
 		{"an empty format", "meta", "format", ""},
 		{"no format", "meta", "other", "x"},
 		{"another program's file", "users", "1", "x"},

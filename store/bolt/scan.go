@@ -2,51 +2,37 @@ package bolt
 
 import (
 	"bytes"
-	"iter"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/bridle-dev/bridle/store"
 )
 
-func (t *boltTx) Scan(bucket string, r store.Range) iter.Seq2[store.Record, error] {
-	return func(yield func(store.Record, error) bool) {
-		from, to := r.Bounds()
-		s := &scan{tx: t, bucket: bucket, from: from, to: to, reverse: r.Reverse}
-		if r.Limit < 0 {
-			return
-		}
-		for n := 0; r.Limit == 0 || n < r.Limit; n++ {
-			record, ok, err := s.next()
-			if err != nil {
-				yield(store.Record{}, err)
-				return
-			}
-			if !ok || !yield(record, nil) {
-				return
-			}
-		}
-	}
-}
-
-// scan walks a bucket. from and to bound what is left of the range; to is
-// exclusive and "" for none.
+// scan walks a bucket of the file. from and to bound what is left of the range;
+// to is exclusive and "" for none.
 type scan struct {
-	tx       *boltTx
+	reader   *reader
 	bucket   string
 	from, to string
 	reverse  bool
+	cursor   *bbolt.Cursor // nil before the first record
+}
 
-	cursor *bbolt.Cursor // nil before the first record
-	writes int           // the writes of tx when cursor was last valid
+func newScan(r *reader, bucket string, of store.Range) *scan {
+	from, to := of.Bounds()
+	return &scan{reader: r, bucket: bucket, from: from, to: to, reverse: of.Reverse}
 }
 
 // next returns the next record of the range and takes it out of the range.
 func (s *scan) next() (record store.Record, ok bool, err error) {
-	err = s.tx.do("scan", func() error {
-		key, value := s.step()
+	err = s.reader.do("scan", func() error {
+		key, sealed := s.step()
 		if key == nil || string(key) < s.from || (s.to != "" && string(key) >= s.to) {
 			return nil
+		}
+		value, intact := unseal(s.bucket, string(key), sealed)
+		if !intact {
+			return s.reader.store.damaged("scan", errRecord{s.bucket, string(key)})
 		}
 		ok = true
 		record = store.Record{Key: string(key), Value: append([]byte{}, value...)}
@@ -60,20 +46,19 @@ func (s *scan) next() (record store.Record, ok bool, err error) {
 	return record, ok, err
 }
 
-// step moves the cursor by one record, or positions it anew at the first and
-// after every write, since writing leaves cursors undefined.
-func (s *scan) step() (key, value []byte) {
-	if s.cursor != nil && s.writes == s.tx.writes {
+// step moves the cursor by one record, or positions it before the first.
+func (s *scan) step() (key, sealed []byte) {
+	if s.cursor != nil {
 		if s.reverse {
 			return s.back()
 		}
 		return s.cursor.Next()
 	}
-	bucket := s.tx.bucket(s.bucket)
+	bucket := s.reader.bucket(s.bucket)
 	if bucket == nil {
 		return nil, nil
 	}
-	s.cursor, s.writes = bucket.Cursor(), s.tx.writes
+	s.cursor = bucket.Cursor()
 	if !s.reverse {
 		return s.cursor.Seek([]byte(s.from))
 	}
@@ -90,10 +75,10 @@ func (s *scan) step() (key, value []byte) {
 
 // back moves the cursor to the record before. Prev reports the end at a page
 // that this transaction has emptied, even if there are records before it.
-func (s *scan) back() (key, value []byte) {
+func (s *scan) back() (key, sealed []byte) {
 	for {
-		if key, value = s.cursor.Prev(); key != nil || !s.more() {
-			return key, value
+		if key, sealed = s.cursor.Prev(); key != nil || !s.more() {
+			return key, sealed
 		}
 	}
 }
@@ -101,6 +86,6 @@ func (s *scan) back() (key, value []byte) {
 // more reports whether the range holds a record. It looks forwards, which bbolt
 // does well over emptied pages: Last does not return if there are no others.
 func (s *scan) more() bool {
-	first, _ := s.tx.bucket(s.bucket).Cursor().Seek([]byte(s.from))
+	first, _ := s.reader.bucket(s.bucket).Cursor().Seek([]byte(s.from))
 	return first != nil && (s.to == "" || bytes.Compare(first, []byte(s.to)) < 0)
 }

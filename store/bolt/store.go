@@ -12,7 +12,7 @@ import (
 	"github.com/bridle-dev/bridle/store/internal/engine"
 )
 
-// boltStore is a store.Store in a file. Writers queue at the gate, where they
+// boltStore is a store.Store in a file. Writers queue for their turns, where they
 // heed their contexts, and never at the lock of bbolt.
 type boltStore struct {
 	path     string
@@ -20,11 +20,19 @@ type boltStore struct {
 	watchers engine.Watchers
 	db       *bbolt.DB
 	file     *os.File // what db has open
-	damage   atomic.Pointer[fault.Error]
+	pageSize int
+	created  bool                        // the file had no records yet
+	damage   atomic.Pointer[fault.Error] // why nothing goes any more
+	stuck    atomic.Bool                 // bbolt panicked and may hold its own locks
+
+	turns  turns
+	group  *group // has the turn; nil if none is open
+	before int    // has the turn; members of the last group
+	digest digest // has the turn; of what is committed
 }
 
 func (b *boltStore) View(ctx context.Context, f func(store.Tx) error) error {
-	leave, err := b.gate.Read(ctx)
+	leave, err := b.gate.Enter(ctx)
 	if err != nil {
 		return err
 	}
@@ -33,52 +41,36 @@ func (b *boltStore) View(ctx context.Context, f func(store.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	defer tx.finish()
-	return f(tx)
-}
-
-func (b *boltStore) Update(ctx context.Context, f func(store.Tx) error) error {
-	changes, err := b.update(ctx, f)
-	if err != nil {
+	v := &view{reader{store: b, tx: tx}}
+	defer v.finish()
+	if err := f(v); err != nil {
 		return err
 	}
-	b.watchers.Signal(changes)
+	return b.stopped() // what was read may be undone meanwhile
+}
+
+// stopped returns why the store cannot be used any more, if so.
+func (b *boltStore) stopped() error {
+	if damage := b.damage.Load(); damage != nil {
+		return damage
+	}
 	return nil
 }
 
-func (b *boltStore) update(ctx context.Context, f func(store.Tx) error) (engine.Changes, error) {
-	leave, err := b.gate.Write(ctx)
-	if err != nil {
-		return engine.Changes{}, err
-	}
-	defer leave()
-	tx, err := b.begin(true)
-	if err != nil {
-		return engine.Changes{}, err
-	}
-	defer tx.finish()
-	if err := f(tx); err != nil {
-		return engine.Changes{}, err
-	}
-	if err := engine.Ended(ctx); err != nil {
-		return engine.Changes{}, err
-	}
-	if tx.writes == 0 {
-		return engine.Changes{}, tx.spoiled // nothing to pay two synchronisations for
-	}
-	return tx.changes, tx.commit()
-}
-
-func (b *boltStore) begin(writable bool) (*boltTx, error) {
-	tx := &boltTx{store: b}
-	err := b.contain("begin", func() (err error) {
-		tx.tx, err = b.db.Begin(writable)
+func (b *boltStore) begin(writable bool) (tx *bbolt.Tx, err error) {
+	err = b.contain("begin", func() (err error) {
+		tx, err = b.db.Begin(writable)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return tx, nil
+	return tx, err
+}
+
+// drop rolls a transaction back unless it was committed.
+func (b *boltStore) drop(tx *bbolt.Tx) {
+	_ = b.protect("roll back", func() error {
+		_ = tx.Rollback() // an error only says that it was committed
+		return nil
+	})
 }
 
 func (b *boltStore) Changed(bucket, prefix string) (<-chan struct{}, func()) {
@@ -87,16 +79,20 @@ func (b *boltStore) Changed(bucket, prefix string) (<-chan struct{}, func()) {
 
 func (b *boltStore) Close() error {
 	b.gate.Close()
-	if b.damage.Load() == nil {
-		return b.contain("close", b.db.Close)
+	if b.stuck.Load() {
+		b.abandon()
+		return nil
 	}
-	b.abandon()
-	return nil
+	return b.protect("close", func() error {
+		if err := b.db.Close(); err != nil {
+			return b.failed("close", err)
+		}
+		return nil
+	})
 }
 
-// abandon lets go of the file of a damaged store. bbolt may have panicked with
-// its own locks held, so that closing it would wait for ever. Its memory map
-// stays until the process ends.
+// abandon lets go of the file of a store whose locks may be held for ever, so
+// that closing it would wait. Its memory map stays until the process ends.
 func (b *boltStore) abandon() {
 	if b.file != nil {
 		unlock(b.file)

@@ -25,9 +25,9 @@ func NewGate() *Gate {
 	return &Gate{writer: make(chan struct{}, 1), closing: make(chan struct{})}
 }
 
-// Read lets a reader in. leave must be called once when it is done. It fails
-// with closed, or as [Ended] when ctx has ended.
-func (g *Gate) Read(ctx context.Context) (leave func(), err error) {
+// Enter lets a transaction in that waits for no other. leave must be called once
+// when it is done. It fails with closed, or as [Ended] when ctx has ended.
+func (g *Gate) Enter(ctx context.Context) (leave func(), err error) {
 	if err := Ended(ctx); err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (g *Gate) Read(ctx context.Context) (leave func(), err error) {
 	return g.inside.Done, nil
 }
 
-// Write lets a writer in once no other is inside. It fails as Read does, also
+// Write lets a writer in once no other is inside. It fails as Enter does, also
 // while waiting.
 func (g *Gate) Write(ctx context.Context) (leave func(), err error) {
 	if err := Ended(ctx); err != nil {
@@ -50,7 +50,7 @@ func (g *Gate) Write(ctx context.Context) (leave func(), err error) {
 	case g.writer <- struct{}{}:
 		return func() { <-g.writer; g.inside.Done() }, nil
 	case <-g.closing:
-		err = closedError()
+		err = Closed()
 	case <-ctx.Done():
 		err = Ended(ctx)
 	}
@@ -62,7 +62,7 @@ func (g *Gate) enter() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
-		return closedError()
+		return Closed()
 	}
 	g.inside.Add(1)
 	return nil
@@ -79,7 +79,12 @@ func (g *Gate) Close() {
 	g.inside.Wait()
 }
 
-func closedError() error { return fault.New(fault.Closed, "the store is closed") }
+// Closing is closed when Close begins. Whoever waits inside for something else
+// than the store gives up then.
+func (g *Gate) Closing() <-chan struct{} { return g.closing }
+
+// Closed is the error of everything after Close.
+func Closed() error { return fault.New(fault.Closed, "the store is closed") }
 
 // Ended returns nil while ctx lasts. Afterwards it returns cancelled, or
 // timeout if the deadline passed, wrapping the context's cause.
