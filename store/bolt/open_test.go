@@ -140,6 +140,23 @@ func TestWhatIsNoFileIsRefused(t *testing.T) {
 	wantRefused(t, filepath.Join(file, "store.db"), fault.StoreFailed)
 }
 
+func TestFileThatMayNotBeWrittenIsRefused(t *testing.T) {
+	if os.Geteuid() <= 0 {
+		t.Skip("needs a user whom modes of files bind, not root or Windows")
+	}
+	path := filepath.Join(t.TempDir(), "store.db")
+	varied(t, path)
+	if err := os.Chmod(path, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, path, fault.StoreFailed)
+	_, err := bolt.Open(path, nil)
+	wantStoreError(t, err)
+	if !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("Open: error %v, want one that matches fs.ErrPermission", err)
+	}
+}
+
 func TestStoreKnowsMissingDirectory(t *testing.T) {
 	_, err := bolt.Open(filepath.Join(t.TempDir(), "missing", "store.db"), nil)
 	if !errors.Is(err, fs.ErrNotExist) {
