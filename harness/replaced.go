@@ -4,21 +4,22 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
-	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/provider"
 )
 
 // dropReplaced drops what was recorded against things that were replaced, with
-// all that followed from it.
+// all that followed from it, if each of the things may be repeated by its own
+// word or was named in RestoreOptions.Rerun.
 func (x *execution) dropReplaced(ctx context.Context, lost map[connection.Name]provider.Identity) error {
+	r := &replacement{x: x, lost: lost, repeats: map[connection.Name]bool{}}
 	var refused []string
 	for _, name := range slices.Sorted(maps.Keys(lost)) {
-		if !x.mayRerun(ctx, name) {
+		r.repeats[name] = x.mayRepeat(ctx, name)
+		if !r.repeats[name] && !slices.Contains(x.rerun, name) {
 			refused = append(refused, string(name))
 		}
 	}
@@ -26,7 +27,7 @@ func (x *execution) dropReplaced(ctx context.Context, lost map[connection.Name]p
 		return fault.New(fault.ConnectionReplaced, "what was recorded came from things that are gone: %s", fault.Names(refused)).
 			WithHint("Restore with RestoreOptions.Rerun naming them, if doing again what was done there is all right.")
 	}
-	drop := x.stale(lost)
+	drop := r.stale()
 	if len(drop) == 0 {
 		return nil
 	}
@@ -43,12 +44,9 @@ func names(lost map[connection.Name]provider.Identity) []string {
 	return all
 }
 
-// mayRerun reports whether what was done on a connection may be done again on
-// what is there now.
-func (x *execution) mayRerun(ctx context.Context, name connection.Name) bool {
-	if slices.Contains(x.rerun, name) {
-		return true
-	}
+// mayRepeat reports whether what was done on a connection may be done again on
+// what is there now by what is known of it, whoever allowed it or not.
+func (x *execution) mayRepeat(ctx context.Context, name connection.Name) bool {
 	sup, err := x.models.resolve(name)
 	if err != nil {
 		return false
@@ -73,76 +71,4 @@ func (x *execution) determinism(sup *supervisor, l *link) provider.Determinism {
 	}
 	catalog, _ := l.current()
 	return catalog.Determinism()
-}
-
-// stale are the paths of entries that count for nothing any more: those of the
-// first result from a replaced thing and all that was settled after it, except
-// on parallel lines that had nothing to do with it.
-func (x *execution) stale(lost map[connection.Name]provider.Identity) []string {
-	known := x.rec.Known()
-	var roots []*ledger.Entry
-	for _, e := range known {
-		if _, gone := lost[connection.Name(e.Connection)]; gone && !x.keepsResult(e) {
-			roots = append(roots, e)
-		}
-	}
-	var drop []string
-	for _, e := range known {
-		if slices.ContainsFunc(roots, func(root *ledger.Entry) bool { return follows(e, root, known) }) {
-			drop = append(drop, e.Path)
-		}
-	}
-	return drop
-}
-
-// keepsResult reports whether an operation's result is good whatever became of
-// the thing.
-func (x *execution) keepsResult(e *ledger.Entry) bool {
-	if e.Pending {
-		return false
-	}
-	sup, err := x.models.resolve(connection.Name(e.Connection))
-	if err != nil {
-		return false
-	}
-	for _, l := range sup.snapshot() {
-		catalog, _ := l.current()
-		if op, ok := catalog.Operation(e.Op); ok && op.Facts.Determinism == provider.Pure {
-			return true
-		}
-	}
-	return false
-}
-
-// follows reports whether an entry came to what it did at or after root, on a
-// line that root's result could reach.
-func follows(e, root *ledger.Entry, known []*ledger.Entry) bool {
-	if e == root {
-		return true
-	}
-	if !e.Pending && !root.Pending && e.Seq < root.Seq {
-		return false
-	}
-	// A line beside root's: a fork that holds e and not root.
-	for _, fork := range forksOf(e, known) {
-		if !within(root.Path, fork) {
-			return false
-		}
-	}
-	return true
-}
-
-// forksOf are the parallel lines that an entry is on, innermost first.
-func forksOf(e *ledger.Entry, known []*ledger.Entry) []string {
-	forks := []string{}
-	for _, k := range known {
-		if k.Fork != "" && within(e.Path, k.Fork) && !slices.Contains(forks, k.Fork) {
-			forks = append(forks, k.Fork)
-		}
-	}
-	return forks
-}
-
-func within(path, fork string) bool {
-	return path == fork || strings.HasPrefix(path, fork+"/")
 }

@@ -30,6 +30,11 @@ type RestoreOptions struct {
 	// Rerun names connections on which the run may go on although what they were
 	// connected to was replaced: what was recorded of the old thing is dropped and
 	// done again. The permission ends with the run.
+	//
+	// A call that was about to be sent when the run died, and may not be repeated,
+	// is not covered: as without a replacement, a read decides whether it happened,
+	// or an approver whether to send it, or the run fails with OUTCOME_UNKNOWN. See
+	// connection.OnUnknown.
 	Rerun []connection.Name
 }
 
@@ -255,7 +260,7 @@ func (x *execution) checkReplaced(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if now.Instance != e.Identity.Instance || now.Surface != e.Identity.Surface {
+		if replaced(e.Identity, now) {
 			lost[connection.Name(e.Connection)] = now
 		}
 	}

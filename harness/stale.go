@@ -1,0 +1,130 @@
+package harness
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/bridle-dev/bridle/connection"
+	"github.com/bridle-dev/bridle/gates"
+	"github.com/bridle-dev/bridle/ledger"
+	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/steps"
+)
+
+// replacement decides what of a record still counts once things were replaced.
+type replacement struct {
+	x       *execution
+	lost    map[connection.Name]provider.Identity // what is there now
+	repeats map[connection.Name]bool              // of lost: calls may be repeated
+}
+
+// stale are the paths of entries that count for nothing any more: those of the
+// first result from a replaced thing and all that was settled after it, except
+// on parallel lines that had nothing to do with it.
+//
+// A call of which it is not known what came stays pending, so that it is not
+// sent again without a question: a thing may be gone, and what it did in the
+// world is not. So do the rounds of a model that lead to it: asked again, the
+// model would make another call.
+func (r *replacement) stale() []string {
+	known := r.x.rec.Known()
+	var roots, gone, doubts []*ledger.Entry
+	for _, e := range known {
+		if now, lost := r.lost[connection.Name(e.Connection)]; lost && replaced(e.Identity, now) && !r.keepsResult(e) {
+			roots = append(roots, e)
+		}
+	}
+	for _, e := range known {
+		switch {
+		case !slices.ContainsFunc(roots, func(root *ledger.Entry) bool { return follows(e, root, known) }):
+		case r.doubtful(e):
+			doubts = append(doubts, e)
+		default:
+			gone = append(gone, e)
+		}
+	}
+	var drop []string
+	for _, e := range gone {
+		if !slices.ContainsFunc(doubts, func(d *ledger.Entry) bool { return leadsTo(e, d) }) {
+			drop = append(drop, e.Path)
+		}
+	}
+	return drop
+}
+
+// replaced reports whether the thing of then is not the one that is there now.
+func replaced(then, now provider.Identity) bool {
+	return now.Instance != then.Instance || now.Surface != then.Surface
+}
+
+// keepsResult reports whether an operation's result is good whatever became of
+// the thing.
+func (r *replacement) keepsResult(e *ledger.Entry) bool {
+	op, _ := r.catalog(e).Operation(e.Op)
+	return !e.Pending && op.Facts.Determinism == provider.Pure
+}
+
+// doubtful reports whether an entry is of a call that may have happened and may
+// not be repeated.
+func (r *replacement) doubtful(e *ledger.Entry) bool {
+	if !e.Pending || e.Kind == string(steps.KindWait) || r.repeats[connection.Name(e.Connection)] {
+		return false
+	}
+	catalog := r.catalog(e)
+	op, _ := catalog.Operation(e.Op)
+	return !catalog.IsRead(e.Op) && !repeatable(op.Facts)
+}
+
+// catalog is what the connection of an entry offers now.
+func (r *replacement) catalog(e *ledger.Entry) *gates.Catalog {
+	if sup, err := r.x.models.resolve(connection.Name(e.Connection)); err == nil {
+		for _, l := range sup.snapshot() {
+			if l.name == connection.Name(e.Connection) {
+				catalog, _ := l.current()
+				return catalog
+			}
+		}
+	}
+	return gates.NewCatalog(connection.Name(e.Connection), &provider.Manifest{})
+}
+
+// leadsTo reports whether e is a round of a model beneath which the call is, or
+// one before that.
+func leadsTo(e, call *ledger.Entry) bool {
+	return e.Kind == ledger.KindRound && within(call.Path, e.Path[:max(0, strings.LastIndexByte(e.Path, '/'))])
+}
+
+// follows reports whether an entry came to what it did at or after root, on a
+// line that root's result could reach.
+func follows(e, root *ledger.Entry, known []*ledger.Entry) bool {
+	switch {
+	case e == root:
+		return true
+	case root.Pending: // only what happened within a wait came after it began
+		return within(e.Path, root.Path)
+	case !e.Pending && e.Seq < root.Seq:
+		return false
+	}
+	// A line beside root's: a fork that holds e and not root.
+	for _, fork := range forksOf(e, known) {
+		if !within(root.Path, fork) {
+			return false
+		}
+	}
+	return true
+}
+
+// forksOf are the parallel lines that an entry is on, innermost first.
+func forksOf(e *ledger.Entry, known []*ledger.Entry) []string {
+	forks := []string{}
+	for _, k := range known {
+		if k.Fork != "" && within(e.Path, k.Fork) && !slices.Contains(forks, k.Fork) {
+			forks = append(forks, k.Fork)
+		}
+	}
+	return forks
+}
+
+func within(path, fork string) bool {
+	return path == fork || strings.HasPrefix(path, fork+"/")
+}
