@@ -34,6 +34,7 @@
 //
 // # Concurrency
 //
-// A [Ledger] and a [Log] may be used concurrently. One process at a time runs an
-// execution; a Log does not notice another.
+// A [Ledger] and a [Log] may be used concurrently. One run at a time writes an
+// execution: once it was resumed, the Log of the run before fails with
+// EXECUTION_EXISTS, so that nothing more is sent from there.
 package ledger

@@ -23,7 +23,8 @@ type Entry struct {
 	// Pending tells that something was about to be sent and that it is not
 	// recorded what came of it.
 	Pending bool `json:"pending,omitempty"`
-	// Seq orders the entries of an execution by when they were settled.
+	// Seq orders the entries of an execution: a pending one by when it became so,
+	// a settled one by when it was settled.
 	Seq int `json:"seq,omitempty"`
 
 	// Of a call or a wait, from before anything is sent:

@@ -21,7 +21,8 @@ const (
 	executionsBucket = "ledger/executions"
 	entriesBucket    = "ledger/entries"
 	largeBucket      = "ledger/large"
-	endedBucket      = "ledger/ended" // by time of ending, for retention
+	attemptsBucket   = "ledger/attempts" // which attempt at an execution may write
+	endedBucket      = "ledger/ended"    // by time of ending, for retention
 
 	formatKey = "format"
 )

@@ -65,6 +65,16 @@ func crashed(t *testing.T, s store.Store) *ledger.Log {
 	return g
 }
 
+// settled is what an earlier attempt recorded of a path.
+func settled(g *ledger.Log, path string) *ledger.Entry {
+	for _, e := range g.Known() {
+		if e.Path == path && !e.Pending {
+			return e
+		}
+	}
+	return nil
+}
+
 func TestARunThatDiedReplaysWhatItRecorded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	s, err := bolt.Open(path, nil)
@@ -85,14 +95,14 @@ func TestARunThatDiedReplaysWhatItRecorded(t *testing.T) {
 	if x.Attempts != 2 || x.Thread != "t" || x.State != ledger.Running || string(input) != `{"in":1}` {
 		t.Errorf("resumed %+v with %s", x, input)
 	}
-	a, b := again.Settled("/a#1"), again.Unsettled("/b#1")
+	a, b := settled(again, "/a#1"), again.Unsettled("/b#1")
 	if a == nil || string(a.Output) != `{"id":7}` || a.Task != "task-7" || a.Key != "x:step:/a#1" || a.Pending {
 		t.Errorf("settled %+v", a)
 	}
-	if b == nil || b.Cursor != "c9" || string(b.Args) != `{"n":1}` || b.Identity.Instance != "i1" || again.Settled("/b#1") != nil {
+	if b == nil || b.Cursor != "c9" || string(b.Args) != `{"n":1}` || b.Identity.Instance != "i1" || settled(again, "/b#1") != nil {
 		t.Errorf("pending %+v", b)
 	}
-	if again.Settled("/c#1") != nil || again.Unsettled("/c#1") != nil {
+	if settled(again, "/c#1") != nil || again.Unsettled("/c#1") != nil {
 		t.Error("what was never begun is known")
 	}
 }
@@ -107,8 +117,18 @@ func TestFailuresAtTheEndAreTriedAgain(t *testing.T) {
 		"last":    {[]ledger.Entry{done("/a#1", "1"), failed("/b#1", fault.OpFailed)}, []string{"/a#1"}, nil},
 		"last with its parent": {[]ledger.Entry{done("/s#1/a#1", "1"), failed("/s#1/b#1", fault.OpFailed), failed("/s#1", fault.OpFailed)},
 			[]string{"/s#1/a#1"}, nil},
-		"last, outcome unknown": {[]ledger.Entry{done("/a#1", "1"), failed("/b#1", fault.OutcomeUnknown), failed("/s#1", fault.StepFailed)},
-			[]string{"/a#1"}, []string{"/b#1"}},
+		"last, outcome unknown": {[]ledger.Entry{done("/a#1", "1"), failed("/s#1/b#1", fault.OutcomeUnknown), failed("/s#1", fault.StepFailed)},
+			[]string{"/a#1"}, []string{"/s#1/b#1"}},
+		"retried": {[]ledger.Entry{failed("/s#1/b#1", fault.OpFailed), failed("/s#1/b#2", fault.OpFailed), failed("/s#1", fault.StepFailed)},
+			[]string{"/s#1/b#1"}, nil},
+		"handled by its parent": {[]ledger.Entry{failed("/s#1/b#1", fault.OpFailed), done("/s#1", "1")},
+			[]string{"/s#1/b#1", "/s#1"}, nil},
+		"handled, and then something was sent": {[]ledger.Entry{failed("/s#1/b#1", fault.OpFailed), failed("/s#1/b#2", fault.Cancelled)},
+			[]string{"/s#1/b#1"}, []string{"/s#1/b#2"}},
+		"of one line of several": {[]ledger.Entry{failed("/p#1[0]/a#1", fault.OpFailed), done("/p#1[1]/b#1", "1"), failed("/p#1[2]/c#1", fault.Cancelled), failed("/p#1", fault.ForkPartial)},
+			[]string{"/p#1[1]/b#1"}, []string{"/p#1[2]/c#1"}},
+		"of one line, handled": {[]ledger.Entry{failed("/p#1[0]/a#1", fault.OpFailed), done("/p#1[1]/b#1", "1"), done("/p#1", "1")},
+			[]string{"/p#1[0]/a#1", "/p#1[1]/b#1", "/p#1"}, nil},
 		"given up": {[]ledger.Entry{done("/a#1", "1"), failed("/b#1", fault.Cancelled)}, []string{"/a#1"}, []string{"/b#1"}},
 	}
 	for name, tt := range tests {
@@ -122,7 +142,7 @@ func TestFailuresAtTheEndAreTriedAgain(t *testing.T) {
 			again := crashed(t, s)
 			var replay, unsettled []string
 			for _, e := range again.Known() {
-				if again.Settled(e.Path) != nil {
+				if settled(again, e.Path) != nil {
 					replay = append(replay, e.Path)
 				}
 				if again.Unsettled(e.Path) != nil {
@@ -214,7 +234,7 @@ func TestCompositesKnowTheConnectionsBeneath(t *testing.T) {
 	for path, want := range map[string]map[string]provider.Identity{
 		"/s#1/p#1": {"shop": first.Identity}, "/s#1": {"shop": first.Identity, "bank": other.Identity}, other.Path: {"bank": other.Identity},
 	} {
-		if diff := cmp.Diff(want, again.Settled(path).Uses); diff != "" {
+		if diff := cmp.Diff(want, settled(again, path).Uses); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", path, diff)
 		}
 	}
@@ -230,13 +250,13 @@ func TestLargeOutputsAreKeptWhole(t *testing.T) {
 	long := "/" + strings.Repeat("x", 4000)
 	must(t, g.Settle(t.Context(), done(long, "1")))
 	again := crashed(t, s)
-	if got := again.Settled("/a#1"); got == nil || string(got.Output) != large {
+	if got := settled(again, "/a#1"); got == nil || string(got.Output) != large {
 		t.Error("the large output is not what it was")
 	}
-	if got := again.Settled("/b#1"); got == nil || string(got.Output) != alike {
+	if got := settled(again, "/b#1"); got == nil || string(got.Output) != alike {
 		t.Error("an output that looks like a mark is not what it was")
 	}
-	if again.Settled(long) == nil {
+	if settled(again, long) == nil {
 		t.Error("a long path is lost")
 	}
 	must(t, again.End(t.Context(), ledger.Done, json.RawMessage(large), nil, nil))
@@ -256,7 +276,7 @@ func TestLargeOutputsAreKeptWhole(t *testing.T) {
 func records(t *testing.T, s store.Store) []string {
 	var all []string
 	must(t, s.View(t.Context(), func(tx store.Tx) error {
-		for _, bucket := range []string{"meta", "executions", "entries", "large", "ended"} {
+		for _, bucket := range []string{"meta", "executions", "entries", "large", "attempts", "ended"} {
 			for rec, err := range tx.Scan("ledger/"+bucket, store.Range{}) {
 				if err != nil {
 					return err

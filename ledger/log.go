@@ -3,10 +3,8 @@ package ledger
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
-	"slices"
-	"strings"
+	"strconv"
 	"sync"
 	"time"
 
@@ -20,11 +18,13 @@ type Log struct {
 	ledger *Ledger
 	id     provider.ExecutionID
 	now    func() time.Time
+	number int // of this attempt
+	calls  int // that earlier attempts sent
 
 	mu    sync.Mutex
 	seq   int
 	count int                                     // entries settled, of earlier attempts too
-	known map[string]*Entry                       // of earlier attempts, by path
+	known map[string]*Entry                       // of earlier attempts, by path, until they are met
 	open  map[string]*Entry                       // pending now
 	uses  map[string]map[string]provider.Identity // by path of what is not settled
 	met   map[string]met                          // steps that run
@@ -46,7 +46,7 @@ func (l *Ledger) Begin(ctx context.Context, x Execution, input json.RawMessage, 
 		if r.Input, err = keep(tx, inputKey(x.ID), input); err != nil {
 			return err
 		}
-		if err := put(tx, executionsBucket, string(x.ID), r); err != nil {
+		if err := putRecord(tx, &r); err != nil {
 			return err
 		}
 		return during(tx, also)
@@ -54,7 +54,30 @@ func (l *Ledger) Begin(ctx context.Context, x Execution, input json.RawMessage, 
 	if err != nil {
 		return nil, err
 	}
+	g.number = x.Attempts
 	return g, nil
+}
+
+// putRecord writes an execution, and which attempt at it is the one that may go on.
+func putRecord(tx store.Tx, r *record) error {
+	if err := put(tx, executionsBucket, string(r.ID), r); err != nil {
+		return err
+	}
+	return tx.Put(attemptsBucket, string(r.ID), []byte(strconv.Itoa(r.Attempts)))
+}
+
+// update writes, unless a later attempt has begun meanwhile.
+func (g *Log) update(ctx context.Context, f func(store.Tx) error) error {
+	return g.ledger.store.Update(ctx, func(tx store.Tx) error {
+		switch number, _, err := tx.Get(attemptsBucket, string(g.id)); {
+		case err != nil:
+			return err
+		case string(number) != strconv.Itoa(g.number):
+			return fault.New(fault.ExecutionExists, "execution %s was resumed by another run", fault.Quote(string(g.id))).
+				WithHint("Resume an execution only when nobody runs it any more.")
+		}
+		return f(tx)
+	})
 }
 
 func (l *Ledger) log(id provider.ExecutionID) *Log {
@@ -110,11 +133,12 @@ func (l *Ledger) Resume(ctx context.Context, id provider.ExecutionID, check func
 		}
 		r.State, r.Updated, r.Err, r.Fault = Running, g.now(), "", nil
 		r.Attempts++
-		return put(tx, executionsBucket, string(id), r)
+		return putRecord(tx, r)
 	})
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	g.number = r.Attempts
 	return g, &r.Execution, input, g.read(ctx)
 }
 
@@ -122,67 +146,6 @@ func unknown(id provider.ExecutionID) error {
 	return fault.New(fault.ExecutionUnknown, "there is no execution %s", fault.Quote(string(id))).
 		WithHint("Executions lists those there are; finished ones are kept for a limited time.")
 }
-
-// read takes over what earlier attempts recorded.
-func (g *Log) read(ctx context.Context) error {
-	g.known = map[string]*Entry{}
-	var settled []*Entry
-	for e, err := range g.ledger.Entries(ctx, g.id) {
-		if err != nil {
-			return err
-		}
-		g.known[e.Path] = e
-		g.seq = max(g.seq, e.Seq)
-		if !e.Pending {
-			settled = append(settled, e)
-		}
-	}
-	// What failed last, and took down all above it, is tried again.
-	slices.SortFunc(settled, func(a, b *Entry) int { return b.Seq - a.Seq })
-	for _, e := range settled {
-		if e.Err == nil {
-			break
-		}
-		if e.Op != "" && errors.Is(e.Err, fault.OutcomeUnknown) {
-			e.Pending = true // it is as if the answer had never come
-			continue
-		}
-		delete(g.known, e.Path)
-	}
-	g.count = len(settled)
-	return nil
-}
-
-// Settled returns what an earlier attempt recorded of a path, nil if nothing.
-func (g *Log) Settled(path string) *Entry {
-	if g == nil {
-		return nil
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if e := g.known[path]; e != nil && !e.Pending {
-		return e
-	}
-	return nil
-}
-
-// Meet is Settled for a step that is about to run; of one that is not settled it
-// remembers the kind, and the fork it belongs to, for its entry.
-func (g *Log) Meet(path, kind, fork string) *Entry {
-	if g == nil {
-		return nil
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if e := g.known[path]; e != nil && !e.Pending {
-		return e
-	}
-	g.met[path] = met{kind, fork}
-	return nil
-}
-
-// met is what is known of a step before it has an entry.
-type met struct{ kind, fork string }
 
 // Withdraw forgets what is pending at a path: it was not sent after all. Where
 // nothing is pending it does nothing.
@@ -197,78 +160,15 @@ func (g *Log) Withdraw(ctx context.Context, path string) error {
 	if !there {
 		return nil
 	}
-	return g.ledger.store.Update(ctx, func(tx store.Tx) error { return tx.Delete(entriesBucket, entryKey(g.id, path)) })
-}
-
-// Unsettled returns what an earlier attempt was about to do at a path, nil if
-// nothing or if it is known what came of it.
-func (g *Log) Unsettled(path string) *Entry {
-	if g == nil {
-		return nil
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if e := g.known[path]; e != nil && e.Pending {
-		return e
-	}
-	return nil
-}
-
-// Known returns the entries of earlier attempts, in the order in which they
-// were settled, pending ones last. They are not to be changed.
-func (g *Log) Known() []*Entry {
-	if g == nil {
-		return nil
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return slices.SortedFunc(maps.Values(g.known), func(a, b *Entry) int {
-		switch {
-		case a.Pending != b.Pending && a.Pending:
-			return 1
-		case a.Pending != b.Pending:
-			return -1
-		case a.Seq != b.Seq:
-			return a.Seq - b.Seq
-		}
-		return strings.Compare(a.Path, b.Path)
-	})
-}
-
-// Drop forgets what an earlier attempt recorded of some paths, so that they run
-// again.
-func (g *Log) Drop(ctx context.Context, paths ...string) error {
-	err := g.ledger.store.Update(ctx, func(tx store.Tx) error {
-		for _, path := range paths {
-			if err := tx.Delete(entriesBucket, entryKey(g.id, path)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, path := range paths {
-		delete(g.known, path)
-	}
-	return nil
+	return g.update(ctx, func(tx store.Tx) error { return tx.Delete(entriesBucket, entryKey(g.id, path)) })
 }
 
 // Pending records that something is about to be sent, and whatever also writes
 // in the same transaction. Nothing may be sent unless it returned nil. Again for
 // the same path, it replaces what was pending there.
 func (g *Log) Pending(ctx context.Context, e Entry, also func(store.Tx) error) error {
-	if m, ok := g.meeting(e.Path); ok {
-		e.Fork = m.fork
-		if e.Kind == "" {
-			e.Kind = m.kind
-		}
-	}
-	e.Pending, e.Started = true, g.now()
-	err := g.ledger.store.Update(ctx, func(tx store.Tx) error {
+	g.begin(&e)
+	err := g.update(ctx, func(tx store.Tx) error {
 		if err := put(tx, entriesBucket, entryKey(g.id, e.Path), e); err != nil {
 			return err
 		}
@@ -286,11 +186,16 @@ func (g *Log) Pending(ctx context.Context, e Entry, also func(store.Tx) error) e
 	return nil
 }
 
-func (g *Log) meeting(path string) (met, bool) {
+// begin fills in what the log knows of an entry that begins.
+func (g *Log) begin(e *Entry) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	m, ok := g.met[path]
-	return m, ok
+	m := g.met[e.Path]
+	if e.Fork = m.fork; e.Kind == "" {
+		e.Kind = m.kind
+	}
+	g.seq++
+	e.Pending, e.Seq, e.Started = true, g.seq, g.now()
 }
 
 // use notes a connection for a path and all that is above it.
@@ -304,8 +209,6 @@ func (g *Log) use(path, connection string, identity provider.Identity) {
 		}
 	}
 }
-
-func above(path string) string { return path[:max(0, strings.LastIndexByte(path, '/'))] }
 
 // Amend changes the entry that is pending at a path, as when its task becomes
 // known. Where nothing is pending it does nothing.
@@ -323,7 +226,7 @@ func (g *Log) Amend(ctx context.Context, path string, change func(*Entry)) error
 	change(&changed)
 	g.open[path] = &changed
 	g.mu.Unlock()
-	return g.ledger.store.Update(ctx, func(tx store.Tx) error {
+	return g.update(ctx, func(tx store.Tx) error {
 		return put(tx, entriesBucket, entryKey(g.id, path), changed)
 	})
 }
@@ -343,7 +246,7 @@ func (g *Log) Settle(ctx context.Context, e Entry) error {
 	}
 	kept := g.settled(e)
 	out, items := kept.Output, kept.Items
-	err := g.ledger.store.Update(ctx, func(tx store.Tx) error {
+	err := g.update(ctx, func(tx store.Tx) error {
 		key := entryKey(g.id, kept.Path)
 		var err error
 		if kept.Output, err = keep(tx, key, out); err != nil {
@@ -366,6 +269,7 @@ func (g *Log) Settle(ctx context.Context, e Entry) error {
 // leave forgets what is known of a step that runs no more.
 func (g *Log) leave(path string) {
 	delete(g.open, path)
+	delete(g.known, path)
 	delete(g.uses, path)
 	delete(g.met, path)
 }
@@ -398,7 +302,7 @@ func (g *Log) End(ctx context.Context, s State, out json.RawMessage, failed *fau
 	g.mu.Lock()
 	count := g.count
 	g.mu.Unlock()
-	return g.ledger.store.Update(ctx, func(tx store.Tx) error {
+	return g.update(ctx, func(tx store.Tx) error {
 		r, err := load(tx, g.id)
 		if err != nil {
 			return err
@@ -413,7 +317,7 @@ func (g *Log) End(ctx context.Context, s State, out json.RawMessage, failed *fau
 		if r.Output, err = keep(tx, outputKey(g.id), out); err != nil {
 			return err
 		}
-		if err := put(tx, executionsBucket, string(g.id), r); err != nil {
+		if err := putRecord(tx, r); err != nil {
 			return err
 		}
 		if err := tx.Put(endedBucket, endedKey(r), []byte(g.id)); err != nil {

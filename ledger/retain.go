@@ -78,11 +78,10 @@ func (l *Ledger) remove(ctx context.Context, key string, id provider.ExecutionID
 				return err
 			}
 		}
-		if err := tx.Delete(executionsBucket, string(id)); err != nil {
-			return err
-		}
-		if err := tx.Delete(endedBucket, key); err != nil {
-			return err
+		for _, rec := range [][2]string{{executionsBucket, string(id)}, {attemptsBucket, string(id)}, {endedBucket, key}} {
+			if err := tx.Delete(rec[0], rec[1]); err != nil {
+				return err
+			}
 		}
 		if also == nil {
 			return nil

@@ -1,0 +1,195 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/store"
+)
+
+// read takes over what earlier attempts recorded.
+func (g *Log) read(ctx context.Context) error {
+	g.known = map[string]*Entry{}
+	for e, err := range g.ledger.Entries(ctx, g.id) {
+		if err != nil {
+			return err
+		}
+		g.known[e.Path] = e
+		g.seq = max(g.seq, e.Seq)
+		if e.Connection != "" {
+			g.calls++
+		}
+	}
+	if err := g.retry(ctx, last(slices.Collect(maps.Values(g.known)))); err != nil {
+		return err
+	}
+	for _, e := range g.known {
+		if !e.Pending {
+			g.count++
+		}
+	}
+	return nil
+}
+
+// last are the failures after which nothing was recorded but the failures that
+// they became further up.
+func last(all []*Entry) []*Entry {
+	slices.SortFunc(all, func(a, b *Entry) int { return b.Seq - a.Seq })
+	var failures, later []*Entry
+	for _, e := range all {
+		goesOn := func(l *Entry) bool {
+			if Within(e.Path, l.Path) {
+				return !l.Pending && l.Err == nil
+			}
+			return !Beside(e.Path, l.Path)
+		}
+		if e.Err != nil && !slices.ContainsFunc(later, goesOn) {
+			failures = append(failures, e)
+		}
+		later = append(later, e)
+	}
+	return failures
+}
+
+// retry forgets failures, so that their steps run again. A call of which it is
+// not known whether it happened is pending, as if its answer had never come.
+func (g *Log) retry(ctx context.Context, failures []*Entry) error {
+	var drop []string
+	var unsettle []*Entry
+	for _, e := range failures {
+		if e.Op == "" || !errors.Is(e.Err, fault.OutcomeUnknown) {
+			drop = append(drop, e.Path)
+			continue
+		}
+		e.Pending, e.Err = true, nil
+		unsettle = append(unsettle, e)
+	}
+	return g.revise(ctx, drop, unsettle)
+}
+
+// revise drops entries of earlier attempts and writes others anew.
+func (g *Log) revise(ctx context.Context, drop []string, anew []*Entry) error {
+	if len(drop)+len(anew) == 0 {
+		return nil
+	}
+	err := g.update(ctx, func(tx store.Tx) error {
+		for _, path := range drop {
+			if err := tx.Delete(entriesBucket, entryKey(g.id, path)); err != nil {
+				return err
+			}
+		}
+		for _, e := range anew {
+			if err := put(tx, entriesBucket, entryKey(g.id, e.Path), e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, path := range drop {
+		delete(g.known, path)
+	}
+	return nil
+}
+
+// Drop forgets what an earlier attempt recorded of some paths, so that they run
+// again.
+func (g *Log) Drop(ctx context.Context, paths ...string) error { return g.revise(ctx, paths, nil) }
+
+// Calls is how many calls, reads and waits were sent, or may have been, before
+// this attempt.
+func (g *Log) Calls() int {
+	if g == nil {
+		return 0
+	}
+	return g.calls
+}
+
+// Known returns the entries of earlier attempts that have not been met yet, in
+// the order in which they were settled, pending ones last. They are not to be
+// changed.
+func (g *Log) Known() []*Entry {
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.SortedFunc(maps.Values(g.known), func(a, b *Entry) int {
+		switch {
+		case a.Pending != b.Pending && a.Pending:
+			return 1
+		case a.Pending != b.Pending:
+			return -1
+		case a.Seq != b.Seq:
+			return a.Seq - b.Seq
+		}
+		return strings.Compare(a.Path, b.Path)
+	})
+}
+
+// Replay lets go of entries that will not be met: those beneath a step that is
+// settled, which replays as a whole. It is called once it is clear what of the
+// record counts, and before the steps run.
+func (g *Log) Replay() {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	maps.DeleteFunc(g.known, func(path string, _ *Entry) bool {
+		for at := above(path); at != ""; at = above(at) {
+			// What a round calls runs once the round is settled.
+			if e := g.known[at]; e != nil && !e.Pending && e.Kind != KindRound {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// Meet returns what an earlier attempt recorded of a step that is about to run,
+// nil if it is not settled; then it remembers the kind, and the fork that the step
+// belongs to, for its entry. What it returned it does not know any more: a step is
+// met once.
+func (g *Log) Meet(path, kind, fork string) *Entry {
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e := g.known[path]
+	if e == nil || e.Pending {
+		g.met[path] = met{kind, fork}
+		return nil
+	}
+	delete(g.known, path)
+	for name, identity := range e.Uses {
+		g.use(above(path), name, identity)
+	}
+	return e
+}
+
+// met is what is known of a step before it has an entry.
+type met struct{ kind, fork string }
+
+// Unsettled returns what an earlier attempt was about to do at a path, nil if
+// nothing or if it is known what came of it.
+func (g *Log) Unsettled(path string) *Entry {
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if e := g.known[path]; e != nil && e.Pending {
+		return e
+	}
+	return nil
+}
