@@ -23,7 +23,9 @@ type Options struct {
 	Extensions []*provider.Profile
 	// Operations describe operations that no profile has, by Name. Hints must
 	// say ReadOnly true, or Destructive. Facts that say Once make it so. Nil
-	// schemas are made of the handler's types.
+	// schemas are made of the handler's types. The kit keeps to these facts, but
+	// hosts take facts from profiles alone: to them such a server is only safe
+	// to ask again if somebody tells them.
 	Operations []provider.Operation
 	// Repeatable names once operations whose handler may be run again under a
 	// key whose first run died without an outcome: those whose whole effect is
