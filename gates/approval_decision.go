@@ -17,8 +17,36 @@ func (a *Approval) settle(d Decision) (Decision, error) {
 	case Deny, Guide:
 		d.Scope, d.Args = ThisCall, nil
 		return d, nil
+	case Happened:
+		if a.Doubt {
+			return a.settleHappened(d)
+		}
 	}
-	return d, decisionInvalid(fault.Issue{Path: "/verdict", Message: "is " + fault.Quote(string(d.Verdict)) + ", want allow, deny or guide"})
+	return d, decisionInvalid(fault.Issue{Path: "/verdict", Message: "is " + fault.Quote(string(d.Verdict)) + ", want " + a.wanted()})
+}
+
+func (a *Approval) wanted() string {
+	if a.Doubt {
+		return "allow, deny, guide or happened"
+	}
+	return "allow, deny or guide"
+}
+
+// settleHappened takes what a doubtful call came to; without Args that is null.
+func (a *Approval) settleHappened(d Decision) (Decision, error) {
+	d.Scope = ThisCall
+	if len(d.Args) == 0 {
+		d.Args = json.RawMessage("null")
+	}
+	if len(d.Args) > maxForm {
+		return d, decisionInvalid(fault.Issue{Path: "/args", Message: tooLong(len(d.Args), maxForm).Message})
+	}
+	canonical, _, issue := schema.Canonical(d.Args, maxArgsDepth)
+	if issue != nil {
+		return d, decisionInvalid(fault.Issue{Path: "/args" + issue.Path, Message: issue.Message})
+	}
+	d.Args = canonical
+	return d, nil
 }
 
 func (a *Approval) settleAllow(d Decision) (Decision, error) {

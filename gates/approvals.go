@@ -292,6 +292,19 @@ func (b *Approvals) Grant(ctx context.Context, a Approval) (*Approval, bool, err
 	return grant, grant != nil, err
 }
 
+// void makes an answer that cannot be used one that was: asked again, somebody
+// gives another.
+func (b *Approvals) void(ctx context.Context, id ApprovalID) error {
+	return b.update(ctx, func(tx approvalTx) error {
+		a, err := tx.load(id)
+		if err != nil {
+			return err
+		}
+		a.Used = tx.now
+		return tx.save(a)
+	})
+}
+
 // Consume uses an approval for the call that live describes as it is about to be
 // sent, in the transaction that records this: either both happen or neither.
 // Whether it covers the call is found out from live alone, not from any digest

@@ -99,6 +99,9 @@ func (tx approvalTx) same(a *Approval) (*Approval, error) {
 	if !same.Used.IsZero() || !tx.now.Before(same.Expires) || !same.answered() {
 		return nil, nil
 	}
+	if a.Doubt && same.Closed() && same.Decision.Verdict != Allow && same.Decision.Verdict != Happened {
+		return nil, nil // whoever tries again wants it looked at again
+	}
 	if same.Decision.Scope == ThisExecution {
 		if grant, err := tx.grant(a); grant == nil {
 			return nil, err // it ended with its execution, whose id is used again

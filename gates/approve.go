@@ -24,6 +24,9 @@ func askApproval(ctx context.Context, f *flight) error {
 		if granted, err = f.askPerson(ctx, asked); err != nil {
 			return f.stillUnknown(err)
 		}
+		if granted.Decision.Verdict == Happened {
+			return f.takeOutcome(ctx, granted)
+		}
 		if err := f.recheck(ctx, granted); err != nil {
 			return err
 		}
@@ -33,6 +36,22 @@ func askApproval(ctx context.Context, f *flight) error {
 	}
 	f.call.Approval, f.granted = granted.ID, granted
 	f.trail.approved(string(granted.ID), granted.Decision.By)
+	return nil
+}
+
+// takeOutcome takes what somebody says a doubtful call came to: nothing is sent.
+func (f *flight) takeOutcome(ctx context.Context, said *Approval) error {
+	value := said.Decision.Args
+	if issues := f.entry.result.Check(value); f.entry.result != nil && len(issues) > 0 {
+		unfit := &fault.Error{Code: fault.OutcomeUnknown, Issues: issues, Err: errors.New("what the approver says it came to does not fit the operation's result")}
+		if err := f.chain.approvals.void(ctx, said.ID); err != nil {
+			return fault.From(err, fault.StoreFailed)
+		}
+		return unfit
+	}
+	f.happened, f.out.Value = true, value
+	f.call.Approval = said.ID
+	f.trail.approved(string(said.ID), said.Decision.By)
 	return nil
 }
 
@@ -71,7 +90,7 @@ func (f *flight) askPerson(ctx context.Context, a Approval) (*Approval, error) {
 		f.asked(got)
 	}
 	switch got.Decision.Verdict {
-	case Allow:
+	case Allow, Happened:
 		return got, nil
 	case Guide:
 		return nil, fault.New(fault.SteeringDenied, "the approver asks for something else").WithHint("%s", got.Decision.Reason)
@@ -141,14 +160,22 @@ func notHeld(err error) error {
 	return fault.New(fault.SteeringDenied, "the approval does not hold: %w", err)
 }
 
-// watched is the approver, with somebody told before it is asked.
+// watched is the approver, with somebody told before it is asked, and with its
+// failures logged: the book keeps no reason of theirs.
 func (c *Chain) watched(told func(*Approval)) Approver {
-	if told == nil || c.approver == nil {
-		return c.approver
+	if c.approver == nil {
+		return nil
 	}
 	return ApproverFunc(func(ctx context.Context, a *Approval) (Decision, error) {
-		told(a)
-		return c.approver.Approve(ctx, a)
+		if told != nil {
+			told(a)
+		}
+		d, err := c.approver.Approve(ctx, a)
+		if err != nil && ctx.Err() == nil {
+			c.log.Error("the approver failed, and the call is denied", "approval", string(a.ID),
+				"connection", string(a.Call.Connection), "op", a.Call.Op, "error", c.Error(err))
+		}
+		return d, err
 	})
 }
 

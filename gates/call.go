@@ -53,7 +53,8 @@ type Call struct {
 	Lease string
 	// Secrets are the places in Args whose author put a secret there. In Args
 	// stands {"$secret": name}; the value takes its place just before sending.
-	// The same object anywhere else is data.
+	// The same object anywhere else is data. For calls of models the chain adds
+	// the secrets that the host lets them use.
 	Secrets []secrets.Placeholder
 	// Approval is the approval the call goes out under, "" if it needs none.
 	Approval ApprovalID
@@ -81,6 +82,9 @@ const (
 	Deny Verdict = "deny"
 	// Guide refuses the call and tells the caller what to do instead.
 	Guide Verdict = "guide"
+	// Happened answers a doubt, see Approval.Doubt: the call was made, and Args are
+	// what it came to.
+	Happened Verdict = "happened"
 )
 
 // Decision is a verdict with its reason.

@@ -36,6 +36,7 @@ type entry struct {
 	result *Schema
 
 	argsRead, resultRead marksOnce
+	problem              func(of, problem string) // may be nil
 
 	digested sync.Once
 	sum      string // set by digested
@@ -45,6 +46,14 @@ type entry struct {
 func (e *entry) digest() string {
 	e.digested.Do(func() { e.sum = DigestOperation(e.def) })
 	return e.sum
+}
+
+// note returns what hears of problems with one of the schemas.
+func (e *entry) note(of string) func(string) {
+	if e.problem == nil {
+		return nil
+	}
+	return func(problem string) { e.problem(of, problem) }
 }
 
 // noArgs takes the empty object only.
@@ -88,7 +97,8 @@ func (c *Catalog) add(to map[string]*entry, def provider.Operation, args json.Ra
 	if _, taken := to[def.Name]; taken {
 		return
 	}
-	to[def.Name] = &entry{def: def, args: c.schema(def.Name, "arguments", args), result: c.schema(def.Name, "result", def.Result)}
+	to[def.Name] = &entry{def: def, args: c.schema(def.Name, "arguments", args), result: c.schema(def.Name, "result", def.Result),
+		problem: func(of, problem string) { c.note(def.Name + ": schema of the " + of + " " + problem) }}
 }
 
 // readOperation describes a read in the form that hooks see.
@@ -178,7 +188,9 @@ func (c *Catalog) payloadMarks(name string) *refs.Marks {
 	if !ok {
 		return nil
 	}
-	return c.payloads[i].read(c.manifest.Events[i].Payload)
+	return c.payloads[i].read(c.manifest.Events[i].Payload, func(problem string) {
+		c.note(name + ": schema of the payload " + problem)
+	})
 }
 
 // Manifest returns a copy of the manifest the catalog was made from.

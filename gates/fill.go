@@ -59,17 +59,24 @@ func (f *flight) value(ctx context.Context, s *special, room int64) (string, err
 
 func (f *flight) secret(ctx context.Context, s *special) (string, error) {
 	if f.chain.secrets == nil {
-		return "", fault.New(fault.SecretUnavailable, "secret %s has no resolver", fault.Quote(string(s.secret))).
-			WithHint("Set the harness's Config.Secrets.")
+		err := fault.New(fault.SecretUnavailable, "secret %s has no resolver", fault.Quote(string(s.secret)))
+		err.Issues = s.issue("names a secret, and there are none")
+		return "", err.WithHint("Set the harness's Config.Secrets.")
 	}
 	v, err := f.chain.secrets.Resolve(ctx, secrets.Use{Ref: s.secret, Connection: string(f.call.Connection), Op: f.call.Op, Field: s.path})
 	if err == nil {
 		err = f.chain.scrub.AddSecret(v)
 	}
 	if err != nil {
-		return "", fault.From(err, fault.SecretUnavailable)
+		e := *fault.From(err, fault.SecretUnavailable)
+		e.Issues = append(s.issue("cannot be filled in"), e.Issues...)
+		return "", &e
 	}
 	return v.Reveal(), nil
+}
+
+func (s *special) issue(message string) []fault.Issue {
+	return []fault.Issue{{Path: s.path, Code: fault.SecretUnavailable, Message: message}}
 }
 
 // blob reads a blob as the text that stands for it in arguments: text as it is,

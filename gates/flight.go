@@ -70,19 +70,20 @@ func backStages() []stage {
 
 // flight is one call on its way.
 type flight struct {
-	chain   *Chain
-	call    Call
-	target  *Target // never written to
-	read    bool
-	handles bool // a Go tool takes references as they are
-	live    func(context.Context) (*Target, error)
-	route   func(context.Context, connection.Name) (*Target, error)
-	before  func(context.Context, *Call, func(store.Tx) error) error
-	asked   func(*Approval)
-	send    func(context.Context) error
-	purse   *Purse
-	again   bool
-	doubt   string
+	chain    *Chain
+	call     Call
+	target   *Target // never written to
+	read     bool
+	handles  bool // a Go tool takes references as they are
+	live     func(context.Context) (*Target, error)
+	route    func(context.Context, connection.Name) (*Target, error)
+	before   func(context.Context, *Call, func(store.Tx) error) error
+	asked    func(*Approval)
+	send     func(context.Context) error
+	purse    *Purse
+	again    bool
+	doubt    string
+	happened bool // somebody said what the call came to
 
 	kind      Kind
 	entry     *entry    // set by exists; by Tool for Go tools
@@ -135,6 +136,9 @@ func (f *flight) wayOut(ctx context.Context, gates []gate) error {
 		if err := f.pass(ctx, g); err != nil {
 			return err
 		}
+	}
+	if f.happened {
+		return nil
 	}
 	if err := f.depart(ctx); err != nil {
 		return err

@@ -17,7 +17,11 @@ func askPolicy(_ context.Context, f *flight) error {
 	f.ask, f.permitted = "", false
 	switch {
 	case verdict == refuse:
-		return fault.New(fault.SteeringDenied, "denied by the policy: %s", why)
+		err := fault.New(fault.SteeringDenied, "denied by the policy: %s", why)
+		if f.target.Policy.Mode == connection.DenyOthers {
+			return err.WithHint("What may be called stands in the policy's Allow list.")
+		}
+		return err
 	case f.doubt != "":
 		return f.doubtful()
 	case verdict == permit:
@@ -35,7 +39,7 @@ func askPolicy(_ context.Context, f *flight) error {
 func (f *flight) doubtful() error {
 	if f.chain.approvals == nil {
 		return fault.New(fault.OutcomeUnknown, "%s", f.doubt).
-			WithHint("Look whether it happened. Config.Approver lets somebody decide, Entry.OnUnknown decides for all.")
+			WithHint("Look whether it happened. An approver (Config.Approver) can say so, or have it sent again; Entry.OnUnknown decides for all.")
 	}
 	f.ask = f.doubt
 	return nil

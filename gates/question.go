@@ -17,7 +17,7 @@ func (c *Chain) Question(ctx context.Context, call Call, q *provider.Question) (
 	clean := provider.Question{Op: c.scrub.String(q.Op), Message: c.scrub.String(q.Message),
 		Schema: c.scrub.JSON(q.Schema), URL: c.scrub.String(q.URL)}
 	call.Op = clean.Op
-	got, err := Ask(ctx, c.approvals, c.approver, Approval{Call: call, Lease: call.Lease,
+	got, err := Ask(ctx, c.approvals, c.watched(nil), Approval{Call: call, Lease: call.Lease,
 		Reason: "the server asks its user", Question: &clean}, c.approvalTimeout)
 	if err != nil {
 		return &provider.Answer{Action: provider.Dismiss}, c.Error(err)

@@ -142,6 +142,7 @@ func (c *Catalog) Compile(ctx context.Context) error {
 				return context.Cause(ctx)
 			}
 			_, _ = e.args.Usable(), e.result.Usable()
+			_, _ = e.argMarks(), e.resultMarks()
 		}
 	}
 	return nil

@@ -147,8 +147,8 @@ func (c *Chain) keep(ctx context.Context, call *Call, mimeType string, data []by
 }
 
 // argMarks and resultMarks are what the schemas mark.
-func (e *entry) argMarks() *refs.Marks    { return e.argsRead.read(e.def.Args) }
-func (e *entry) resultMarks() *refs.Marks { return e.resultRead.read(e.def.Result) }
+func (e *entry) argMarks() *refs.Marks    { return e.argsRead.read(e.def.Args, e.note("arguments")) }
+func (e *entry) resultMarks() *refs.Marks { return e.resultRead.read(e.def.Result, e.note("result")) }
 
 // marksOnce reads the marks of a schema when they are first needed.
 type marksOnce struct {
@@ -156,11 +156,12 @@ type marksOnce struct {
 	marks *refs.Marks
 }
 
-func (m *marksOnce) read(document json.RawMessage) *refs.Marks {
+func (m *marksOnce) read(document json.RawMessage, problem func(string)) *refs.Marks {
 	m.once.Do(func() {
-		// A schema whose marks cannot be read cannot be compiled either: its
-		// checks refuse everything.
-		m.marks, _ = refs.ParseMarks(document)
+		var err error
+		if m.marks, err = refs.ParseMarks(document); err != nil && problem != nil {
+			problem("has marks that cannot be read, so that nothing is sealed: " + err.Error())
+		}
 	})
 	return m.marks
 }

@@ -98,14 +98,24 @@ const anySecret = "secret"
 // Anything else of that shape is data, which no model may write.
 func (f *flight) secretAt(path []string, name string) (bool, *fault.Issue) {
 	at := pointer(path)
+	ref := secrets.Ref(name)
 	switch {
-	case f.authored(at, name), f.modelMay(path, name):
-		f.specials = append(f.specials, special{path: at, secret: secrets.Ref(name)})
+	case f.authored(at, name):
+		f.specials = append(f.specials, special{path: at, secret: ref})
 		return true, nil
-	case f.call.Source == SourceModel:
-		return false, &fault.Issue{Path: at, Code: fault.SecretUnavailable, Message: "names a secret, which a model may not do here"}
+	case f.modelMay(path, name):
+		// From here on it is known like one of an author.
+		f.call.Secrets = append(slices.Clip(f.call.Secrets), secrets.Placeholder{Path: at, Ref: ref})
+		f.specials = append(f.specials, special{path: at, secret: ref})
+		return true, nil
+	case f.call.Source != SourceModel:
+		return false, nil
 	}
-	return false, nil
+	message := "names a secret, which a model may not do here"
+	if place := f.target.ModelSecrets[ref]; place != "" {
+		message = "names a secret, which a model may use as " + place + " only"
+	}
+	return false, &fault.Issue{Path: at, Code: fault.SecretUnavailable, Message: message}
 }
 
 // authored reports whether the author of the call put the secret there.

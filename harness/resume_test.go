@@ -91,6 +91,8 @@ func three() steps.Sequence {
 func TestARunThatDiedGoesOnWhereItWas(t *testing.T) {
 	once := provider.Facts{Once: true}
 	allow, deny := gates.Decision{Verdict: gates.Allow}, gates.Decision{Verdict: gates.Deny}
+	happened := gates.Decision{Verdict: gates.Happened, Args: json.RawMessage(`2`)}
+	wrong := gates.Decision{Verdict: gates.Happened, Args: json.RawMessage(`"two"`)}
 	for _, c := range []struct {
 		name     string
 		facts    provider.Facts
@@ -105,6 +107,8 @@ func TestARunThatDiedGoesOnWhereItWas(t *testing.T) {
 		{"nothing known, nobody to ask", provider.Facts{}, "", nil, fault.OutcomeUnknown, []string{"add", "hang"}, 0},
 		{"nothing known, a yes", provider.Facts{}, "", deciding(allow), "", []string{"add", "hang", "hang", "end"}, 1},
 		{"nothing known, a no", provider.Facts{}, "", deciding(deny), fault.OutcomeUnknown, []string{"add", "hang"}, 1},
+		{"nothing known, it happened", provider.Facts{}, "", deciding(happened), "", []string{"add", "hang", "end"}, 1},
+		{"nothing known, it came to what cannot be", provider.Facts{}, "", deciding(wrong), fault.OutcomeUnknown, []string{"add", "hang"}, 1},
 		{"told to fail", provider.Facts{}, connection.FailUnknown, deciding(allow), fault.OutcomeUnknown, []string{"add", "hang"}, 0},
 		{"told to send again", provider.Facts{}, connection.ResendUnknown, nil, "", []string{"add", "hang", "hang", "end"}, 0},
 	} {
@@ -129,7 +133,7 @@ func TestARunThatDiedGoesOnWhereItWas(t *testing.T) {
 			if c.approver != nil && c.approver.times() != c.asked {
 				t.Errorf("asked %d times, want %d", c.approver.times(), c.asked)
 			}
-			if calls := s.Calls(); len(calls) > 2 && (calls[2].Key != calls[1].Key || calls[1].Key == "") {
+			if calls := s.Calls(); len(calls) > 2 && calls[2].Op == "hang" && (calls[2].Key != calls[1].Key || calls[1].Key == "") {
 				t.Errorf("sent again with key %q, first with %q", calls[2].Key, calls[1].Key)
 			}
 			if c.code == "" {
@@ -140,6 +144,9 @@ func TestARunThatDiedGoesOnWhereItWas(t *testing.T) {
 			wantCode(t, err, c.code)
 			if got := s.called(); !cmp.Equal(got, c.calls) {
 				t.Errorf("calls after a second try: %v", got)
+			}
+			if c.approver != nil && c.approver.times() != 2*c.asked {
+				t.Errorf("asked %d times in all", c.approver.times())
 			}
 		})
 	}

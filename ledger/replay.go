@@ -56,12 +56,13 @@ func last(all []*Entry) []*Entry {
 }
 
 // retry forgets failures, so that their steps run again. A call of which it is
-// not known whether it happened is pending, as if its answer had never come.
+// not known whether it happened, or that did and had an answer that cannot be
+// used, is pending, as if its answer had never come.
 func (g *Log) retry(ctx context.Context, failures []*Entry) error {
 	var drop []string
 	var unsettle []*Entry
 	for _, e := range failures {
-		if e.Op == "" || !errors.Is(e.Err, fault.OutcomeUnknown) {
+		if e.Op == "" || !errors.Is(e.Err, fault.OutcomeUnknown) && !errors.Is(e.Err, fault.ResultInvalid) {
 			drop = append(drop, e.Path)
 			continue
 		}

@@ -45,13 +45,17 @@ type Hints struct {
 
 // Facts state what may be relied on when calls are checked and repeated.
 type Facts struct {
-	Effects     bool        // changes something
-	Guarded     bool        // needs an approval unless a policy allows it
-	Once        bool        // a repeated key returns the first outcome
-	Idempotent  bool        // may be repeated with the same arguments
-	Long        bool        // may run for minutes; awaited as a task
-	Optional    bool        // a connection may lack it and still fit the profile
-	Reconcile   string      // the read that tells whether the effect happened
+	Effects    bool // changes something
+	Guarded    bool // needs an approval unless a policy allows it
+	Once       bool // a repeated key returns the first outcome
+	Idempotent bool // may be repeated with the same arguments
+	Long       bool // may run for minutes; awaited as a task
+	Optional   bool // a connection may lack it and still fit the profile
+	// Reconcile names the read that tells whether a call whose answer was lost has
+	// happened: null means that it has not, anything else is what it came to. If
+	// the read takes arguments, it gets the call's key as {"key": …}; one that takes
+	// none must be about this call alone, which a count or a state seldom is.
+	Reconcile   string
 	Retry       RetryClass  // what a failed call may do next
 	Determinism Determinism // overrides the connection's
 }

@@ -195,6 +195,7 @@ func (r *schemaReader) mark(s map[string]any, path string) *Mark {
 			r.fail(path, "%s is no object with a kind", refKeyword)
 			return nil
 		}
+		r.only(fields, refKeyword, path, "kind", "volatile")
 		return &Mark{Kind: kind, Volatile: r.yes(fields, "volatile", path)}
 	}
 	if value, ok := s[blobKeyword]; ok {
@@ -203,9 +204,20 @@ func (r *schemaReader) mark(s map[string]any, path string) *Mark {
 			r.fail(path, "%s is no object", blobKeyword)
 			return nil
 		}
+		r.only(fields, blobKeyword, path, "mimeTypes", "sensitive")
 		return &Mark{Kind: BlobKind, MIMETypes: texts(fields["mimeTypes"]), Sensitive: r.yes(fields, "sensitive", path)}
 	}
 	return nil
+}
+
+// only refuses members that no mark has: one that is misspelled would be lost
+// without anybody noticing.
+func (r *schemaReader) only(fields map[string]any, keyword, path string, known ...string) {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if !slices.Contains(known, name) {
+			r.fail(path, "%s has a member %s, and knows %s", keyword, fault.Quote(name), fault.Names(known))
+		}
+	}
 }
 
 func (r *schemaReader) yes(fields map[string]any, name, path string) bool {
