@@ -17,7 +17,6 @@ import (
 	"github.com/bridle-dev/bridle/internal/schema"
 	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/provider"
-	"github.com/bridle-dev/bridle/refs"
 )
 
 // maxListedArgs is how many bytes of arguments stand in a list.
@@ -176,8 +175,9 @@ func seen(text string) string {
 // was not made by a provider, whose results are held to less.
 const maxSealDepth = 512
 
-// withoutSeals returns JSON whose references have no seals, so that they name
-// things and open nothing.
+// withoutSeals returns JSON whose references have no seals: they say what was
+// meant, and open nothing. Whatever has the form of a sealed reference counts as
+// one, whoever wrote it.
 func withoutSeals(raw json.RawMessage) json.RawMessage {
 	if !bytes.Contains(raw, []byte(`sig`)) && !bytes.Contains(raw, []byte(`\u`)) {
 		return raw
@@ -186,35 +186,28 @@ func withoutSeals(raw json.RawMessage) json.RawMessage {
 	if issue != nil {
 		return json.RawMessage(`"[left out: it cannot be searched for seals]"`)
 	}
-	bare, found, err := refs.Find(tree, func(_ string, r refs.Ref, malformed error) (any, error) {
-		if malformed != nil {
-			return "[a reference that cannot be read]", nil
-		}
-		return unsealed(r)
-	})
-	switch {
-	case err != nil:
-		return json.RawMessage(`"[left out: a reference in it cannot be written]"`)
-	case found == 0:
+	if !unseal(tree) {
 		return raw
 	}
-	return schema.Encode(bare)
+	return schema.Encode(tree)
 }
 
-// unsealed is a reference as a tree without its seal.
-func unsealed(r refs.Ref) (any, error) {
-	raw, err := r.MarshalJSON()
-	if err != nil {
-		return nil, err
+// unseal takes the seals out of a tree, and reports whether there were any.
+func unseal(tree any) (found bool) {
+	switch tree := tree.(type) {
+	case []any:
+		for _, item := range tree {
+			found = unseal(item) || found
+		}
+	case map[string]any:
+		if ref, ok := tree["$ref"].(map[string]any); ok && ref["sig"] != nil {
+			delete(ref, "sig")
+			delete(ref, "key")
+			found = true
+		}
+		for _, value := range tree {
+			found = unseal(value) || found
+		}
 	}
-	var outer map[string]map[string]any
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	if err := d.Decode(&outer); err != nil {
-		return nil, err
-	}
-	members := outer["$ref"]
-	delete(members, "sig")
-	delete(members, "key")
-	return map[string]any{"$ref": members}, nil
+	return found
 }

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+// exportFormat names what export writes. A change that readers would trip over
+// counts it up.
+const exportFormat = "bridle.run/1"
+
+// runExport writes an execution as one JSON document, a line for each entry, as
+// it is read.
+func runExport(ctx context.Context, c *command) error {
+	if c.format == formatWide || c.format == formatID || c.format == formatJSONL {
+		return misuse("export writes JSON only")
+	}
+	src, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	o, err := find(ctx, src, c.args[0])
+	if err != nil {
+		return err
+	}
+	run := viewRun(&o.Execution)
+	head, err := encode(struct {
+		Format    string          `json:"format"`
+		Execution *runView        `json:"execution"`
+		Output    json.RawMessage `json:"output,omitempty"`
+		Failure   *failureView    `json:"failure,omitempty"`
+	}{exportFormat, run, withoutSeals(o.Output), viewFailure(o.Failure, "")})
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprint(c.out, escapeJSON(string(head[:len(head)-1]))+",\n\"steps\":["); err != nil {
+		return err
+	}
+	n, unknown, secrets := 0, 0, map[string]bool{}
+	for e, err := range src.entries(ctx, run.Execution, true) {
+		if err != nil {
+			return err
+		}
+		v := viewStep(e, run.Execution, o.Execution.Live)
+		v.Key = ""
+		if v.State == stateUnknown {
+			unknown++
+		}
+		for _, s := range v.Secrets {
+			secrets[s.Name] = true
+		}
+		if err := c.printStep(v, n == 0); err != nil {
+			return err
+		}
+		n++
+	}
+	if _, err := fmt.Fprint(c.out, "\n]}\n"); err != nil {
+		return err
+	}
+	c.remark("exported %s: %d steps, %d of unknown outcome, %d secrets by name only, format %s", run.Execution, n, unknown, len(secrets), exportFormat)
+	return nil
+}
+
+func (c *command) printStep(v *stepView, first bool) error {
+	line, err := encode(v)
+	if err != nil {
+		return err
+	}
+	before := ",\n"
+	if first {
+		before = "\n"
+	}
+	_, err = fmt.Fprint(c.out, before+escapeJSON(string(line)))
+	return err
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// printJSON writes one document, for people and programs.
+func (c *command) printJSON(value any) error {
+	raw, err := encode(value)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, raw, "", "  "); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(c.out, escapeJSON(b.String()))
+	return err
+}
+
+// printLine writes one line of JSON.
+func (c *command) printLine(value any) error {
+	raw, err := encode(value)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(c.out, escapeJSON(string(raw)))
+	return err
+}
+
+// encode writes JSON without escapes that only a web page needs.
+func encode(value any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(value); err != nil {
+		return nil, fail(exitFailed, "failed", "the answer cannot be written as JSON: %v", err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// printID writes an id alone on its line.
+func (c *command) printID(id string) error {
+	_, err := fmt.Fprintln(c.out, plain(id))
+	return err
+}
+
+// remark tells people something that is no part of the data.
+func (c *command) remark(format string, args ...any) {
+	if c.format == formatTable || c.format == formatWide {
+		fmt.Fprintln(c.err, plain(fmt.Sprintf(format, args...)))
+	}
+}
+
+// since is a duration in one word.
+func since(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "-"
+	case d < time.Minute:
+		return strconv.Itoa(int(d/time.Second)) + "s"
+	case d < time.Hour:
+		return strconv.Itoa(int(d/time.Minute)) + "m"
+	case d < 48*time.Hour:
+		return strconv.Itoa(int(d/time.Hour)) + "h"
+	}
+	return strconv.Itoa(int(d/(24*time.Hour))) + "d"
+}
+
+// took is how long something took, in one word.
+func took(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "-"
+	case d < time.Second:
+		return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
+	case d < time.Minute:
+		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + "s"
+	}
+	return d.Round(time.Second).String()
+}
+
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}

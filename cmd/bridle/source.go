@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"strings"
+
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/ledger"
+)
+
+// source is where executions are read from: a file, or a harness that runs.
+type source interface {
+	// runs yields all executions in the order of their ids.
+	runs(context.Context) iter.Seq2[*execution, error]
+	// run returns one, with what it came to. One that there is not is
+	// EXECUTION_UNKNOWN.
+	run(ctx context.Context, id string) (*outcome, error)
+	// entries yields the entries of one. Without values their outputs are left out.
+	entries(ctx context.Context, id string, values bool) iter.Seq2[*entry, error]
+	close() error
+}
+
+// The types are those of Admin's answers.
+type (
+	execution struct {
+		ledger.Execution
+		Live bool `json:"live"` // it runs in the harness that is asked
+	}
+	outcome struct {
+		Execution execution       `json:"execution"`
+		Output    json.RawMessage `json:"output"`
+		Failure   *fault.Error    `json:"failure"`
+	}
+	entry struct {
+		ledger.Entry
+		ArgsBytes   int `json:"argsBytes"` // of what was left out, too
+		OutputBytes int `json:"outputBytes"`
+		ItemsBytes  int `json:"itemsBytes"`
+	}
+)
+
+// open returns what to read from.
+func (c *command) open(ctx context.Context) (source, error) {
+	switch {
+	case c.socket != "":
+		return c.dial()
+	case c.store != "":
+		return openFile(ctx, c.store)
+	}
+	return nil, misuse("nothing to read from").
+		hint("Name a store file with -store or BRIDLE_STORE, or the socket of a harness that runs with -socket or BRIDLE_SOCKET.")
+}
+
+// find returns the execution that an id, or the beginning of one, names.
+func find(ctx context.Context, src source, id string) (*outcome, error) {
+	found, err := src.run(ctx, id)
+	if err == nil || fault.CodeOf(err) != fault.ExecutionUnknown {
+		return found, err
+	}
+	missing := err
+	var fits []string
+	for x, err := range src.runs(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if strings.HasPrefix(string(x.ID), id) {
+			fits = append(fits, string(x.ID))
+		}
+	}
+	full, err := only("execution", id, fits)
+	switch {
+	case err != nil:
+		return nil, err
+	case full == "":
+		return nil, missing
+	}
+	return src.run(ctx, full)
+}
+
+// only returns the one name that a shortened one stands for, "" if there is none.
+func only(what, short string, fits []string) (string, error) {
+	switch {
+	case len(fits) == 0 || short == "":
+		return "", nil
+	case len(fits) > 1:
+		return "", misuse("%d %ss begin with %s: %s", len(fits), what, fault.Quote(short), fault.Names(fits)).
+			hint("Write more of the id.")
+	}
+	return fits[0], nil
+}
