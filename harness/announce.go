@@ -2,8 +2,11 @@ package harness
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/event"
@@ -45,6 +48,53 @@ func (s *supervisor) remarks(c *gates.Catalog) []string {
 	var notes []string
 	for _, pattern := range gates.Unmatched(s.entry.Policy, c) {
 		notes = append(notes, "policy pattern "+fault.Quote(pattern)+" matches no operation and no read")
+	}
+	notes = append(notes, s.secretRemarks(c)...)
+	return append(notes, s.auditRemarks(c)...)
+}
+
+// secretRemarks are grants of secrets to models that come to nothing.
+func (s *supervisor) secretRemarks(c *gates.Catalog) []string {
+	granted := s.entry.ModelSecrets
+	if len(granted) > 0 && s.h.config.Secrets == nil {
+		return []string{"Entry.ModelSecrets lets models use secrets, and Config.Secrets has none"}
+	}
+	var notes []string
+	for _, ref := range slices.Sorted(maps.Keys(granted)) {
+		at := strings.LastIndexByte(granted[ref], '.')
+		op, field := granted[ref][:at], granted[ref][at+1:]
+		def, ok := c.Operation(op)
+		switch {
+		case !ok:
+			notes = append(notes, "Entry.ModelSecrets names no operation that is there: "+granted[ref])
+		case !hasField(def.Args, field):
+			notes = append(notes, "Entry.ModelSecrets names a field that the operation does not have: "+granted[ref])
+		}
+	}
+	return notes
+}
+
+// hasField reports whether a schema of arguments may have a field at its top. A
+// schema that names none, or refers elsewhere, may have any.
+func hasField(args json.RawMessage, field string) bool {
+	var s struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if json.Unmarshal(args, &s) != nil || len(s.Properties) == 0 {
+		return true
+	}
+	return s.Properties[field] != nil
+}
+
+// auditRemarks are patterns of what must be recorded that name this connection
+// and none of its operations: nothing would be required.
+func (s *supervisor) auditRemarks(c *gates.Catalog) []string {
+	var notes []string
+	for _, pattern := range s.h.config.Audit.RequiredFor {
+		op, ours := strings.CutPrefix(pattern, string(s.name)+".")
+		if ours && len(gates.Unmatched(connection.Policy{Approve: []string{op}}, c)) > 0 {
+			notes = append(notes, "audit pattern "+fault.Quote(pattern)+" matches no operation and no read")
+		}
 	}
 	return notes
 }

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -48,6 +49,15 @@ func (h *AgentHarness) check() error {
 		}
 	}
 	add(gates.CheckAudit(c.Audit))
+	if c.ApprovalTimeout < 0 {
+		add(fault.New(fault.HarnessInvalid, "Config.ApprovalTimeout is negative").WithHint("Leave it at 0 for five minutes, or say how long."))
+	}
+	add(joined(checkNil("Config.Model", c.Model), checkNil("Config.Store", c.Store), checkNil("Config.Blobs", c.Blobs),
+		checkNil("Config.Secrets", c.Secrets), checkNil("Config.Approver", c.Approver), checkNil("Config.Meter", c.Meter),
+		checkNil("Config.Tracer", c.Tracer)))
+	for i, sink := range c.Audit.Sinks {
+		add(checkNil(fmt.Sprintf("Config.Audit.Sinks[%d]", i), sink))
+	}
 	add(checkTools(c.Tools))
 	h.compile(c.Tools)
 	for _, t := range c.Tools {
@@ -67,7 +77,39 @@ func (h *AgentHarness) check() error {
 		add(h.graphUses.err)
 		add(h.checkStepEntries(h.graphUses, nil))
 	}
+	add(h.checkRequired(c.Audit.RequiredFor))
 	return joined(errs...)
+}
+
+// checkNil refuses an interface that holds a nil pointer or function, which looks
+// like something and fails when it is used.
+func checkNil(field string, value any) error {
+	if value == nil {
+		return nil
+	}
+	switch v := reflect.ValueOf(value); v.Kind() {
+	case reflect.Pointer, reflect.Func:
+		if v.IsNil() {
+			return fault.New(fault.HarnessInvalid, "%s holds a nil %s", field, v.Type()).WithHint("Leave it out, or hand in a value.")
+		}
+	}
+	return nil
+}
+
+// checkRequired refuses patterns of what must be recorded that can match no
+// operation, whose names begin with a connection, and no Go tool known here.
+func (h *AgentHarness) checkRequired(patterns []string) error {
+	for _, pattern := range patterns {
+		known := strings.ContainsAny(pattern, "*.")
+		for t := range h.schemas {
+			known = known || t.Name() == pattern
+		}
+		if !known && pattern != "" {
+			return fault.New(fault.HarnessInvalid, "Config.Audit.RequiredFor names %s, which is no Go tool", fault.Quote(pattern)).
+				WithHint("Write an operation as <connection>.<operation>.")
+		}
+	}
+	return nil
 }
 
 // compile keeps the schemas of Go tools, which are used by every turn.
@@ -94,6 +136,12 @@ func checkEntry(name connection.Name, e connection.Entry) error {
 	default:
 		errs = append(errs, fault.New(fault.ConnectionInvalid, "expose %s is unknown", fault.Quote(string(e.Expose))).
 			At(string(name), "").WithHint("Use ExposeEager or ExposeNone."))
+	}
+	switch e.Determinism {
+	case provider.Unsafe, provider.Costly, provider.Pure:
+	default:
+		errs = append(errs, fault.New(fault.ConnectionInvalid, "Entry.Determinism %s is unknown", fault.Quote(string(e.Determinism))).
+			At(string(name), "").WithHint("Use provider.Unsafe, provider.Costly or provider.Pure."))
 	}
 	switch e.OnUnknown {
 	case connection.AskUnknown, connection.FailUnknown, connection.ResendUnknown:

@@ -26,8 +26,16 @@
 //
 // Messages of one thread are answered in order, one turn at a time; threads are
 // independent. A turn runs Config.Graph, or without one a single model step. The
-// conversation of a thread grows only by turns that succeed, and is kept in
-// memory: it ends with the process.
+// conversation of a thread grows only by turns that succeed.
+//
+// # Stores
+//
+// Without Config.Store, conversations are kept in memory and end with the process.
+// With one, messages, conversations and executions are recorded: the next process
+// answers what was accepted and not answered, as soon as it starts, and knows by
+// its id what was answered before. A direct run that was cut goes on when Run is
+// called with its id again, or by [AgentHarness.Restore]; the harness does not
+// start those by itself.
 //
 // # Tools
 //

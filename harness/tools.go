@@ -115,7 +115,7 @@ func (x *execution) toolsOf(o offered, names map[operation]string, patterns []st
 		}
 		op := operation{o.link.name, def.Name}
 		tools = append(tools, tool{sup: o.sup, op: op, spec: model.Tool{Name: names[op],
-			Description: x.h.scrubber.String(describe(def) + secretFields(o.sup.entry.ModelSecrets, def.Name)), Args: x.h.scrubber.JSON(objectSchema(def.Args))}})
+			Description: x.h.scrubber.String(describe(def) + secretFields(o.sup.entry.ModelSecrets, def.Name)), Args: x.h.scrubber.JSON(withSecrets(objectSchema(def.Args), o.sup.entry.ModelSecrets, def.Name))}})
 	}
 	return tools
 }
@@ -131,6 +131,32 @@ func describe(o provider.Operation) string {
 // of itself now is not for models to read.
 func (x *execution) quarantined(o offered, def provider.Operation) bool {
 	return o.sup.entry.Pin && errors.Is(x.h.pins.Check(x.h.life, o.link.name, gates.KindOperation, def, false), fault.OpChanged)
+}
+
+// withSecrets lets the schema that a model sees take what stands for a secret in
+// the fields where it may use one. A schema that cannot be read stays as it is.
+func withSecrets(args json.RawMessage, granted map[secrets.Ref]string, op string) json.RawMessage {
+	var s, properties map[string]json.RawMessage
+	for _, ref := range slices.Sorted(maps.Keys(granted)) {
+		field, ok := strings.CutPrefix(granted[ref], op+".")
+		if !ok {
+			continue
+		}
+		if s == nil && (json.Unmarshal(args, &s) != nil || json.Unmarshal(s["properties"], &properties) != nil) {
+			return args
+		}
+		if properties[field] == nil {
+			continue
+		}
+		properties[field] = encode(map[string]any{"anyOf": []any{properties[field], map[string]any{
+			"type": "object", "required": []string{"$secret"}, "additionalProperties": false,
+			"properties": map[string]any{"$secret": map[string]any{"type": "string", "enum": []string{string(ref)}}}}}})
+	}
+	if s == nil {
+		return args
+	}
+	s["properties"] = encode(properties)
+	return encode(s)
 }
 
 // secretFields tells a model which secrets it may use without seeing them.
