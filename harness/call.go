@@ -94,6 +94,9 @@ type wanted struct {
 	// connection, should the references in the arguments belong there. Nil: it
 	// may use only those of the same entry.
 	grants func(connection.Name, string) bool
+	// unrecorded is for reads that answer a question of the harness itself: they
+	// have no entry of their own.
+	unrecorded bool
 }
 
 // call takes one call of an operation or a read through the gates, and tells

@@ -20,31 +20,45 @@ import (
 // be sent, and not what came of it: the peer may have acted. In this order it has
 // the request await the task that the call became, sent again if it may be
 // repeated, or decides by a read whether it happened; has somebody approve that
-// it is sent again; or fails as outcome_unknown. An outcome ends the call.
+// it is sent again; or fails as outcome_unknown. An outcome ends the call. Which
+// of these it is is told.
 func (s *sending) doubt(ctx context.Context, w *wanted, e *ledger.Entry) *gates.Outcome {
+	text := "it was about to be sent at " + e.Started.UTC().Format(time.DateTime) +
+		" UTC, and what came of it was not recorded: it may have happened"
 	if s.awaits(e) {
+		s.tellDoubt(text, "its task is awaited")
 		return nil
 	}
 	req := &s.request
 	op, _ := req.Target.Catalog.Operation(w.call.Op)
-	req.Again = req.Target.Catalog.IsRead(w.call.Op) || repeatable(op.Facts) || w.sup.entry.OnUnknown == connection.ResendUnknown
+	req.Again = req.Target.Catalog.IsRead(w.call.Op) || repeatable(op.Facts)
 	if read := op.Facts.Reconcile; read != "" && !req.Again {
 		out, known := s.x.reconcile(ctx, w, req.Target.Catalog, read)
 		if out != nil {
+			s.tellDoubt(text, "the read "+read+" says that it did")
 			return out
 		}
 		req.Again = known // that it did not happen
 	}
-	if req.Again {
+	if req.Again = req.Again || w.sup.entry.OnUnknown == connection.ResendUnknown; req.Again {
+		s.tellDoubt(text, "it is sent again under its key")
 		return nil
 	}
-	text := "it was about to be sent at " + e.Started.UTC().Format(time.DateTime) +
-		" UTC, and what came of it was not recorded: it may have happened"
 	if w.sup.entry.OnUnknown == connection.FailUnknown {
+		s.tellDoubt(text, "it is not sent again")
 		return &gates.Outcome{Err: placedCall(fault.New(fault.OutcomeUnknown, "%s", text), &w.call)}
 	}
+	s.tellDoubt(text, "somebody must approve that it is sent again")
 	req.Doubt = text
 	return nil
+}
+
+// tellDoubt says of which call it is not known what came of it, and what is done
+// about that.
+func (s *sending) tellDoubt(why, what string) {
+	ev := s.event
+	ev.Type, ev.Text = event.Warning, why+"; "+what
+	s.x.emit(ev)
 }
 
 // awaits makes the request one for the answer of the task that a call became.
@@ -69,7 +83,7 @@ func repeatable(f provider.Facts) bool {
 // read takes arguments. Anything but null is what came of the call; null is
 // known to mean that it did not happen; a read that fails tells nothing.
 func (x *execution) reconcile(ctx context.Context, w *wanted, catalog *gates.Catalog, read string) (came *gates.Outcome, known bool) {
-	look := &wanted{sup: w.sup, call: w.call}
+	look := &wanted{sup: w.sup, call: w.call, unrecorded: true}
 	c := &look.call
 	c.Op, c.Args, c.Secrets, c.Step = read, nil, nil, c.Step+"/reconcile"
 	takesArgs := func(r provider.Read) bool { return r.Name == read && r.Args != nil }

@@ -178,9 +178,9 @@ func (x *execution) injectedItems() (map[string]bool, error) {
 		if e.Kind != ledger.KindRound || e.Pending || len(e.Output) == 0 {
 			continue
 		}
-		var r round
-		if err := json.Unmarshal(e.Output, &r); err != nil {
-			return nil, fault.New(fault.StoreFailed, "recorded round of a model cannot be read: %w", err)
+		r, err := readRound(e.Output)
+		if err != nil {
+			return nil, err
 		}
 		for _, it := range r.Injected {
 			ids[it.ID] = true

@@ -66,6 +66,9 @@ func (x *execution) run(ctx context.Context, s steps.Step, u *uses, input json.R
 	if err := x.checkReplaced(ctx); err != nil {
 		return nil, err
 	}
+	if err := x.claimRecorded(); err != nil {
+		return nil, err
+	}
 	if err := x.checkChoices(s); err != nil {
 		return nil, err
 	}

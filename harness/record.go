@@ -111,6 +111,33 @@ type round struct {
 	Reply    *model.Reply `json:"reply"`              // with call ids as the harness made them
 }
 
+// claimRecorded takes the call ids of all recorded rounds, since keys are made of
+// them: a model step that replays as a whole, or on another path, does not come
+// back to its rounds before ids are given to new calls.
+func (x *execution) claimRecorded() error {
+	for _, e := range x.rec.Known() {
+		if e.Kind != ledger.KindRound || len(e.Output) == 0 {
+			continue
+		}
+		r, err := readRound(e.Output)
+		if err != nil {
+			return err
+		}
+		for _, c := range r.Reply.Calls() {
+			x.claim(c.CallID)
+		}
+	}
+	return nil
+}
+
+func readRound(raw json.RawMessage) (*round, error) {
+	r := new(round)
+	if err := json.Unmarshal(raw, r); err != nil || r.Reply == nil {
+		return nil, fault.New(fault.StoreFailed, "recorded round of a model cannot be read: %w", err)
+	}
+	return r, nil
+}
+
 // recall returns what an earlier attempt recorded of this round.
 func (d *dialogue) recall() (*round, error) {
 	e := d.r.x.rec.Meet(d.roundPath(), ledger.KindRound, d.r.fork)
@@ -120,12 +147,9 @@ func (d *dialogue) recall() (*round, error) {
 	if e.Err != nil {
 		return nil, e.Err
 	}
-	r := new(round)
-	if err := json.Unmarshal(e.Output, r); err != nil || r.Reply == nil {
-		return nil, fault.New(fault.StoreFailed, "recorded round of a model cannot be read: %w", err)
-	}
-	for _, c := range r.Reply.Calls() {
-		d.r.x.claim(c.CallID)
+	r, err := readRound(e.Output)
+	if err != nil {
+		return nil, err
 	}
 	d.say(r.Injected...)
 	d.r.x.spend(r.Reply.Usage)

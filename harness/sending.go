@@ -42,7 +42,10 @@ func (x *execution) send(ctx context.Context, w *wanted, ev *event.Event) *gates
 	s.request = gates.Request{
 		Call: w.call, Target: target, Purse: x.purse, Trace: x.h.trace(ctx),
 		Live: s.live, Route: s.route, Asked: s.asked, Progress: s.progress,
-		Before: x.pending(nil), Task: x.task(ctx, w.call.Step),
+		Task: x.task(ctx, w.call.Step),
+	}
+	if !w.unrecorded {
+		s.request.Before = x.pending(nil)
 	}
 	if begun != nil {
 		if out := s.doubt(ctx, w, begun); out != nil {
