@@ -132,8 +132,10 @@ func (f *family) restart() {
 }
 
 // halt holds the failure that stops a whole run: nothing can be recorded any
-// more, so nothing more may happen.
+// more, so nothing more may happen, and what happens is cut.
 type halt struct {
+	cut context.CancelCauseFunc // of the run; nil for what runs within a tool
+
 	mu  sync.Mutex
 	err *fault.Error
 }
@@ -149,6 +151,14 @@ func (h *halt) cause() error {
 
 // stop keeps the first err and returns it.
 func (h *halt) stop(path Path, err error) error {
+	first := h.keep(path, err)
+	if h.cut != nil {
+		h.cut(first)
+	}
+	return first
+}
+
+func (h *halt) keep(path Path, err error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err == nil {

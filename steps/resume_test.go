@@ -149,3 +149,14 @@ func resumeFrom(t *testing.T, s steps.Step, k int, want outcome) {
 		}
 	}
 }
+
+// TestARunThatCannotBeRecordedCutsWhatRuns has one path of a race fail to be
+// recorded while another one waits for something that never comes.
+func TestARunThatCannotBeRecordedCutsWhatRuns(t *testing.T) {
+	h := newHouse(t)
+	h.dieAt = 1
+	s := steps.Parallel{ID: "p", Mode: steps.ModeRace, Paths: []steps.Step{plus("a", 1), blocked("b")}}
+	if _, err := steps.Run(t.Context(), h, s, json.RawMessage("1")); !errors.Is(err, errDied) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -19,7 +19,11 @@ func Run(ctx context.Context, rt Runtime, s Step, input json.RawMessage) (json.R
 	if err := Check(s); err != nil {
 		return nil, err
 	}
-	return NewContext(ctx, rt, "").step(s, orNull(input))
+	ctx, cut := context.WithCancelCause(ctx)
+	defer cut(nil)
+	c := NewContext(ctx, rt, "")
+	c.halt.cut = cut
+	return c.step(s, orNull(input))
 }
 
 func childPath(parent Path, id ID, n int) Path {
