@@ -53,7 +53,7 @@ func (l *listening) takeUp(ctx context.Context, path string) (context.Context, c
 	if e == nil {
 		return ctx, func() {}
 	}
-	l.cursor = e.Cursor
+	l.resumed, l.cursor = true, e.Cursor
 	if e.Deadline.IsZero() {
 		return ctx, func() {}
 	}
@@ -71,6 +71,8 @@ type listening struct {
 	cursor provider.Cursor
 	noted  bool // the beginning is in the ledger
 	failed int  // times in a row that listening ended without an event
+
+	resumed bool // an earlier attempt began it
 }
 
 func (l *listening) event(t event.Type) event.Event {
@@ -152,7 +154,9 @@ func (l *listening) listen(ctx context.Context) (provider.Subscription, error) {
 	if !ok {
 		return nil, fault.New(fault.OpUnknown, "connection has no events").At(string(l.call.Connection), l.call.Op)
 	}
-	sub, out := l.x.h.chain.Listen(ctx, l.request(),
+	r := l.request()
+	r.Before = l.before()
+	sub, out := l.x.h.chain.Listen(ctx, r,
 		func(ctx context.Context, req *provider.ListenRequest) (provider.Subscription, error) {
 			req.After = l.cursor
 			return listener.Listen(ctx, req)
@@ -190,6 +194,9 @@ func (l *listening) note(ctx context.Context) error {
 		return nil
 	}
 	l.noted = true
+	if l.resumed && l.cursor == "" {
+		l.tellGap("the source keeps no cursors: what happened since the run was cut is not seen")
+	}
 	deadline, _ := ctx.Deadline()
 	return l.x.rec.Amend(ctx, l.call.Step, func(e *ledger.Entry) { e.Cursor, e.Deadline = l.cursor, deadline })
 }
@@ -262,12 +269,16 @@ func (l *listening) see(ctx context.Context, ev provider.Event) (provider.Event,
 	case provider.EventCursor:
 		return ev, nil
 	case provider.EventGap:
-		gap := l.event(event.Warning)
-		gap.Err = fault.New(fault.Gap, "events were lost before this wait could see them")
-		l.x.emit(gap)
+		l.tellGap("events were lost before this wait could see them")
 		return ev, nil
 	}
 	return l.x.h.chain.Event(ctx, l.request(), ev)
+}
+
+func (l *listening) tellGap(text string) {
+	gap := l.event(event.Warning)
+	gap.Err = fault.New(fault.Gap, "%s", text)
+	l.x.emit(gap)
 }
 
 // close ends a subscription within the time a release may take.
