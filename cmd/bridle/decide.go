@@ -127,6 +127,26 @@ func runDeny(ctx context.Context, c *command) error {
 	return c.decide(ctx, s, a, &decision{Verdict: "deny", Reason: c.reason, By: c.by, Digest: a.Digest}, "denied")
 }
 
+func runHappened(ctx context.Context, c *command) error {
+	if c.output != "" && !json.Valid([]byte(c.output)) {
+		return misuse("what -output gives is not JSON")
+	}
+	s, err := c.dial()
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	a, err := c.waiting(ctx, s)
+	switch {
+	case err != nil:
+		return err
+	case !a.Doubt:
+		return fail(exitRefused, "not_in_doubt", "approval %s is about a call that was not made before", a.ID).
+			hint("Allow or deny it: bridle approve, bridle deny.")
+	}
+	return c.decide(ctx, s, a, &decision{Verdict: "happened", Reason: c.reason, By: c.by, Digest: a.Digest, Args: json.RawMessage(c.output)}, "noted as having happened:")
+}
+
 func (c *command) decide(ctx context.Context, s *socket, a *approval, d *decision, word string) error {
 	decided := new(approval)
 	if err := s.ask(ctx, http.MethodPost, within(a.ID), d, decided); err != nil {

@@ -35,6 +35,10 @@ func verbs() []*verb {
 			fs.StringVar(&c.form, "form", "", "the answer to a question, as `JSON`")
 		}, runApprove},
 		{"deny", []string{"<approval>"}, "refuse a call that waits (socket)", decision, runDeny},
+		{"happened", []string{"<approval>"}, "answer a doubt: the call was made, and is not to be made again (socket)", func(fs *flag.FlagSet, c *command) {
+			decision(fs, c)
+			fs.StringVar(&c.output, "output", "", "what it came to, as `JSON`; null if not given")
+		}, runHappened},
 		{"abort", []string{"<thread>"}, "end the turn that runs on a thread (socket)", func(fs *flag.FlagSet, c *command) {
 			fs.StringVar(&c.reason, "reason", "", "`text` for the record")
 		}, runAbort},

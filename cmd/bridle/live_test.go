@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/bridle-dev/bridle/harness"
 	"github.com/bridle-dev/bridle/model/scripted"
 	"github.com/bridle-dev/bridle/provider/inmemory"
+	"github.com/bridle-dev/bridle/steps"
 	"github.com/bridle-dev/bridle/store"
 )
 
@@ -161,6 +163,62 @@ func TestADenialReachesTheModel(t *testing.T) {
 	if _, err := d.turn.Wait(t.Context()); err != nil || d.paid() != 0 {
 		t.Errorf("paid %d times, %v", d.paid(), err)
 	}
+}
+
+// TestADoubtIsAnsweredByWhoLooked has a run die while the shop works on a
+// payment, and somebody who looked say what became of it.
+func TestADoubtIsAnsweredByWhoLooked(t *testing.T) {
+	s := store.Memory()
+	defer s.Close()
+	reached := make(chan struct{})
+	shop := inmemory.New(inmemory.Options{Surface: "web", Operations: map[string]inmemory.Operation{
+		"pay": inmemory.Func(func(ctx context.Context, _ *inmemory.Call, _ struct{}) (string, error) {
+			close(reached)
+			<-ctx.Done()
+			return "", ctx.Err()
+		})}})
+	config := harness.Config{Name: "clerk", Store: s, Approver: gates.Elsewhere(), Connections: connection.Set{"shop": {Provider: shop}}}
+	start := func() (*harness.AgentHarness, chan string) {
+		h, err := harness.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan string, 1)
+		go func() {
+			out, _ := h.Run(context.WithoutCancel(t.Context()), steps.Call{ID: "pay", Connection: "shop", Op: "pay"}, nil,
+				&harness.RunOptions{Execution: "order"})
+			done <- string(out)
+		}()
+		return h, done
+	}
+	h, done := start()
+	<-reached
+	if err := h.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	h, done = start()
+	defer h.Close(t.Context())
+	for ev, err := range h.Events(t.Context(), "") {
+		if err != nil || ev.Type == event.ApprovalRequested {
+			break
+		}
+	}
+	d := &desk{t: t, shell: shell{t: t, env: map[string]string{"BRIDLE_SOCKET": answering(t, h.Admin())}}}
+	id := d.only("approvals")
+	if got := d.want(exitDone, "approvals").out; !strings.Contains(got, "it may have happened before") {
+		t.Errorf("the doubt is not told: %s", got)
+	}
+	d.want(exitUsage, "happened", id, "-output", "{")
+	d.want(exitDone, "happened", id, "-output", `"paid"`)
+	if out := <-done; out != `"paid"` || len(shop.Calls()) != 1 {
+		t.Errorf("came to %s after %d calls", out, len(shop.Calls()))
+	}
+}
+
+func TestOnlyADoubtCanHaveHappened(t *testing.T) {
+	d := newDesk(t, false, "")
+	wantError(t, d.want(exitRefused, "happened", d.only("approvals"), "-json"), "not_in_doubt")
 }
 
 func TestAbortEndsATurn(t *testing.T) {

@@ -24,6 +24,7 @@ type command struct {
 	before, state, thread string // of runs
 	reason, by            string // of decisions
 	digest, scope, form   string
+	output                string
 	yes                   bool
 }
 
