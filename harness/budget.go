@@ -18,6 +18,16 @@ func (h *AgentHarness) purse(id ExecutionID) *gates.Purse {
 	return gates.NewPurse("execution "+string(id), h.config.Budget, h.clock)
 }
 
+// spendRecorded counts what earlier attempts used: calls, and the tokens of all
+// rounds. Time counts anew, as nobody works while no process runs.
+func (x *execution) spendRecorded() error {
+	x.purse.Spend(gates.Amount{Calls: int64(x.rec.Calls())})
+	return x.eachRound(func(r *round) {
+		x.spend(r.Reply.Usage)
+		x.purse.Spend(gates.Amount{Tokens: tokens(r.Reply.Usage)})
+	})
+}
+
 // pay reserves what a round of the model may use before it is asked.
 func (d *dialogue) pay() (*gates.Reservation, error) {
 	return d.r.x.purse.Reserve(gates.Amount{Tokens: max(1, int64(d.s.Params.MaxTokens))})

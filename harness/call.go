@@ -203,7 +203,7 @@ func (r *runtime) tool(ctx context.Context, path steps.Path, t *steps.FuncTool, 
 		Invoke: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 			// A conversation of its own: what a tool says must not come between
 			// the model's call and its result.
-			own := &runtime{x: x, log: newConversation(nil)}
+			own := &runtime{x: x, log: newConversation(nil), line: string(path)}
 			return t.Invoke(steps.NewContext(ctx, own, path), args)
 		}})
 	end(out.Err)

@@ -174,19 +174,12 @@ func (x *execution) againTurn(ctx context.Context, tn *turn) ([]*message, error)
 // injectedItems are the ids of items that recorded rounds had joined to them.
 func (x *execution) injectedItems() (map[string]bool, error) {
 	ids := map[string]bool{}
-	for _, e := range x.rec.Known() {
-		if e.Kind != ledger.KindRound || e.Pending || len(e.Output) == 0 {
-			continue
-		}
-		r, err := readRound(e.Output)
-		if err != nil {
-			return nil, err
-		}
+	err := x.eachRound(func(r *round) {
 		for _, it := range r.Injected {
 			ids[it.ID] = true
 		}
-	}
-	return ids, nil
+	})
+	return ids, err
 }
 
 func messageIDs(all []*message) []string {

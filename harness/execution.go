@@ -43,6 +43,8 @@ type execution struct {
 	pins   map[connection.Name]*gates.Catalog
 	usage  model.Usage
 	spoken map[steps.Path][]model.Item // by model steps that run, for their records
+
+	recorded []*ledger.Entry // of model steps of earlier attempts; set before steps run
 }
 
 // run attaches connections, which have been checked along with what the steps
@@ -63,10 +65,7 @@ func (x *execution) run(ctx context.Context, s steps.Step, u *uses, input json.R
 	if err := x.settle(ctx); err != nil {
 		return nil, err
 	}
-	if err := x.checkReplaced(ctx); err != nil {
-		return nil, err
-	}
-	if err := x.claimRecorded(); err != nil {
+	if err := x.checkRecord(ctx); err != nil {
 		return nil, err
 	}
 	if err := x.checkChoices(s); err != nil {
@@ -74,6 +73,17 @@ func (x *execution) run(ctx context.Context, s steps.Step, u *uses, input json.R
 	}
 	out, err = steps.Run(ctx, &runtime{x: x, log: x.log}, s, input)
 	return x.h.scrubber.JSON(out), x.h.scrubber.Error(because(ctx, err))
+}
+
+// checkRecord takes over what earlier attempts recorded, as far as it still counts.
+func (x *execution) checkRecord(ctx context.Context) error {
+	if err := x.spendRecorded(); err != nil { // whatever is dropped was used
+		return err
+	}
+	if err := x.checkReplaced(ctx); err != nil {
+		return err
+	}
+	return x.recallModels()
 }
 
 // because adds to an error why the run was cut, if it was.
@@ -206,6 +216,7 @@ type runtime struct {
 	x    *execution
 	log  *conversation
 	fork string // path of the parallel path or child, "" for the execution's own line
+	line string // path of what the conversation began with, "" for the execution's own
 }
 
 var _ steps.Runtime = (*runtime)(nil)
@@ -224,7 +235,7 @@ func (r *runtime) Emit(ev event.Event) { r.x.emit(ev) }
 // Fork implements steps.Runtime. A parallel path begins with the conversation
 // so far, a spawned child with an empty one; neither adds to its parent's.
 func (r *runtime) Fork(_ context.Context, path steps.Path, kind steps.Kind) (steps.Runtime, func(error) error, error) {
-	fork := &runtime{x: r.x, log: newConversation(r.log.view()), fork: string(path)}
+	fork := &runtime{x: r.x, log: newConversation(r.log.view()), fork: string(path), line: string(path)}
 	if kind == steps.KindSpawn {
 		fork.log = newConversation(nil)
 	}

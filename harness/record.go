@@ -17,7 +17,8 @@ import (
 )
 
 // Enter implements steps.Runtime. What an earlier attempt recorded is not run
-// again; what a model step added to the conversation then is added once more.
+// again; what it, or a step beneath it, added to the conversation then is added once
+// more.
 func (r *runtime) Enter(ctx context.Context, path steps.Path, kind steps.Kind) (*steps.Recorded, error) {
 	if err := ended(ctx); err != nil {
 		return nil, err
@@ -26,12 +27,8 @@ func (r *runtime) Enter(ctx context.Context, path steps.Path, kind steps.Kind) (
 	if e == nil {
 		return nil, nil
 	}
-	if len(e.Items) > 0 {
-		var items []model.Item
-		if err := json.Unmarshal(e.Items, &items); err != nil {
-			return nil, fault.New(fault.StoreFailed, "what a model step said cannot be read: %w", err)
-		}
-		r.x.add(r.log, items...)
+	if err := r.sayAgain(string(path)); err != nil {
+		return nil, err
 	}
 	return &steps.Recorded{Output: e.Output, Err: e.Err}, nil
 }
@@ -44,28 +41,9 @@ func (r *runtime) Leave(ctx context.Context, path steps.Path, rec steps.Recorded
 	}
 	e := ledger.Entry{Path: string(path), Output: r.x.h.scrubber.JSON(rec.Output), Err: r.x.h.scrubFault(rec.Err)}
 	if said := r.x.said(path); len(said) > 0 {
-		e.Items = encode(said)
+		e.Items, e.Line = encode(said), r.line
 	}
 	return r.x.rec.Settle(ctx, e)
-}
-
-// note keeps what a model step added to the conversation, for its record.
-func (x *execution) note(path steps.Path, items []model.Item) {
-	if x.rec == nil {
-		return
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.spoken[path] = append(x.spoken[path], items...)
-}
-
-// said takes what was noted.
-func (x *execution) said(path steps.Path) []model.Item {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	items := x.spoken[path]
-	delete(x.spoken, path)
-	return items
 }
 
 // pending returns what writes down that a call is about to be sent, with what
@@ -111,10 +89,9 @@ type round struct {
 	Reply    *model.Reply `json:"reply"`              // with call ids as the harness made them
 }
 
-// claimRecorded takes the call ids of all recorded rounds, since keys are made of
-// them: a model step that replays as a whole, or on another path, does not come
-// back to its rounds before ids are given to new calls.
-func (x *execution) claimRecorded() error {
+// eachRound calls f with all rounds that an earlier attempt recorded and that
+// were not met yet.
+func (x *execution) eachRound(f func(*round)) error {
 	for _, e := range x.rec.Known() {
 		if e.Kind != ledger.KindRound || len(e.Output) == 0 {
 			continue
@@ -123,9 +100,7 @@ func (x *execution) claimRecorded() error {
 		if err != nil {
 			return err
 		}
-		for _, c := range r.Reply.Calls() {
-			x.claim(c.CallID)
-		}
+		f(r)
 	}
 	return nil
 }
@@ -152,8 +127,6 @@ func (d *dialogue) recall() (*round, error) {
 		return nil, err
 	}
 	d.say(r.Injected...)
-	d.r.x.spend(r.Reply.Usage)
-	d.r.x.purse.Spend(gates.Amount{Tokens: tokens(r.Reply.Usage)})
 	d.r.x.emit(event.Event{Type: event.StepReplayed, Step: d.roundPath(), Round: d.round, Usage: &r.Reply.Usage})
 	return r, nil
 }

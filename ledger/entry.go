@@ -44,8 +44,11 @@ type Entry struct {
 	Cursor   provider.Cursor `json:"cursor,omitempty"`  // where listening began or got to
 	Deadline time.Time       `json:"deadline,omitzero"` // of a wait
 
-	// Items are what a model step added to the conversation, as JSON.
+	// Items are what a model step added to the conversation, as JSON, and Line is
+	// the conversation: the path of the parallel path, the child or the tool that it
+	// began with, "" for the execution's own.
 	Items json.RawMessage `json:"items,omitempty"`
+	Line  string          `json:"line,omitempty"`
 
 	// What it came to. Of a composite step Uses are the connections used beneath
 	// it, as they were first seen.

@@ -291,7 +291,8 @@ func (g *Log) settled(e Entry) Entry {
 	g.seq++
 	g.count++
 	kept.Pending, kept.Seq = false, g.seq
-	kept.Output, kept.Err, kept.Items, kept.Ended = e.Output, e.Err, e.Items, g.now()
+	kept.Output, kept.Err, kept.Ended = e.Output, e.Err, g.now()
+	kept.Items, kept.Line = e.Items, e.Line
 	kept.Uses = maps.Clone(g.uses[e.Path])
 	return kept
 }
