@@ -25,7 +25,7 @@ const maxID = 256
 // is: not empty, of bounded length, without characters that mean something there.
 func plainID(id string) bool {
 	return id != "" && len(id) <= maxID && !strings.ContainsFunc(id, func(r rune) bool {
-		return r <= 0x20 || r == 0x7f || r == utf8.RuneError || strings.ContainsRune(":/#", r)
+		return r <= 0x20 || r == 0x7f || r == utf8.RuneError || strings.ContainsRune(":/#[]", r)
 	})
 }
 

@@ -36,7 +36,7 @@ func (r *replacement) stale() []string {
 	}
 	for _, e := range known {
 		switch {
-		case !slices.ContainsFunc(roots, func(root *ledger.Entry) bool { return follows(e, root, known) }):
+		case !slices.ContainsFunc(roots, func(root *ledger.Entry) bool { return follows(e, root) }):
 		case r.doubtful(e):
 			doubts = append(doubts, e)
 		default:
@@ -91,40 +91,14 @@ func (r *replacement) catalog(e *ledger.Entry) *gates.Catalog {
 // leadsTo reports whether e is a round of a model beneath which the call is, or
 // one before that.
 func leadsTo(e, call *ledger.Entry) bool {
-	return e.Kind == ledger.KindRound && within(call.Path, e.Path[:max(0, strings.LastIndexByte(e.Path, '/'))])
+	return e.Kind == ledger.KindRound && ledger.Within(call.Path, e.Path[:max(0, strings.LastIndexByte(e.Path, '/'))])
 }
 
 // follows reports whether an entry came to what it did at or after root, on a
 // line that root's result could reach.
-func follows(e, root *ledger.Entry, known []*ledger.Entry) bool {
-	switch {
-	case e == root:
-		return true
-	case root.Pending: // only what happened within a wait came after it began
-		return within(e.Path, root.Path)
-	case !e.Pending && e.Seq < root.Seq:
-		return false
+func follows(e, root *ledger.Entry) bool {
+	if root.Pending { // only what happened within a wait came after it began
+		return ledger.Within(e.Path, root.Path)
 	}
-	// A line beside root's: a fork that holds e and not root.
-	for _, fork := range forksOf(e, known) {
-		if !within(root.Path, fork) {
-			return false
-		}
-	}
-	return true
-}
-
-// forksOf are the parallel lines that an entry is on, innermost first.
-func forksOf(e *ledger.Entry, known []*ledger.Entry) []string {
-	forks := []string{}
-	for _, k := range known {
-		if k.Fork != "" && within(e.Path, k.Fork) && !slices.Contains(forks, k.Fork) {
-			forks = append(forks, k.Fork)
-		}
-	}
-	return forks
-}
-
-func within(path, fork string) bool {
-	return path == fork || strings.HasPrefix(path, fork+"/")
+	return e == root || e.Seq > root.Seq && !ledger.Beside(e.Path, root.Path)
 }
