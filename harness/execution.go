@@ -83,6 +83,7 @@ func (x *execution) checkRecord(ctx context.Context) error {
 	if err := x.checkReplaced(ctx); err != nil {
 		return err
 	}
+	defer x.rec.Replay()
 	return x.recallModels()
 }
 
@@ -215,7 +216,6 @@ func (x *execution) add(log *conversation, items ...model.Item) {
 type runtime struct {
 	x    *execution
 	log  *conversation
-	fork string // path of the parallel path or child, "" for the execution's own line
 	line string // path of what the conversation began with, "" for the execution's own
 }
 
@@ -235,7 +235,7 @@ func (r *runtime) Emit(ev event.Event) { r.x.emit(ev) }
 // Fork implements steps.Runtime. A parallel path begins with the conversation
 // so far, a spawned child with an empty one; neither adds to its parent's.
 func (r *runtime) Fork(_ context.Context, path steps.Path, kind steps.Kind) (steps.Runtime, func(error) error, error) {
-	fork := &runtime{x: r.x, log: newConversation(r.log.view()), fork: string(path), line: string(path)}
+	fork := &runtime{x: r.x, log: newConversation(r.log.view()), line: string(path)}
 	if kind == steps.KindSpawn {
 		fork.log = newConversation(nil)
 	}

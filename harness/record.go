@@ -23,7 +23,7 @@ func (r *runtime) Enter(ctx context.Context, path steps.Path, kind steps.Kind) (
 	if err := ended(ctx); err != nil {
 		return nil, err
 	}
-	e := r.x.rec.Meet(string(path), string(kind), r.fork)
+	e := r.x.rec.Meet(string(path), string(kind))
 	if e == nil {
 		return nil, nil
 	}
@@ -115,7 +115,7 @@ func readRound(raw json.RawMessage) (*round, error) {
 
 // recall returns what an earlier attempt recorded of this round.
 func (d *dialogue) recall() (*round, error) {
-	e := d.r.x.rec.Meet(d.roundPath(), ledger.KindRound, d.r.fork)
+	e := d.r.x.rec.Meet(d.roundPath(), ledger.KindRound)
 	if e == nil {
 		return nil, nil
 	}
@@ -142,7 +142,7 @@ func (d *dialogue) record(ctx context.Context, r *round) error {
 
 // recallResult returns what an earlier attempt told the model about a call.
 func (d *dialogue) recallResult(path string) (*model.Item, error) {
-	e := d.r.x.rec.Meet(path, ledger.KindTool, d.r.fork)
+	e := d.r.x.rec.Meet(path, ledger.KindTool)
 	if e == nil || e.Output == nil {
 		return nil, nil
 	}

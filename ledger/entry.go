@@ -15,9 +15,6 @@ import (
 type Entry struct {
 	// Path is where in the execution it belongs.
 	Path string `json:"path"`
-	// Fork is the parallel path or spawned child that it belongs to, by path; "" is
-	// the execution's own line.
-	Fork string `json:"fork,omitempty"`
 	// Kind says what it is: the kind of a step, or one of the kinds here.
 	Kind string `json:"kind,omitempty"`
 	// Pending tells that something was about to be sent and that it is not

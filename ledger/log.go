@@ -27,7 +27,7 @@ type Log struct {
 	known map[string]*Entry                       // of earlier attempts, by path, until they are met
 	open  map[string]*Entry                       // pending now
 	uses  map[string]map[string]provider.Identity // by path of what is not settled
-	met   map[string]met                          // steps that run
+	met   map[string]string                       // kinds of steps that run, by path
 }
 
 // Begin records that an execution begins, with its input, and whatever also
@@ -81,7 +81,7 @@ func (g *Log) update(ctx context.Context, f func(store.Tx) error) error {
 }
 
 func (l *Ledger) log(id provider.ExecutionID) *Log {
-	return &Log{ledger: l, id: id, now: time.Now, open: map[string]*Entry{}, uses: map[string]map[string]provider.Identity{}, met: map[string]met{}}
+	return &Log{ledger: l, id: id, now: time.Now, open: map[string]*Entry{}, uses: map[string]map[string]provider.Identity{}, met: map[string]string{}}
 }
 
 func exists(r *record, err error) error {
@@ -190,9 +190,8 @@ func (g *Log) Pending(ctx context.Context, e Entry, also func(store.Tx) error) e
 func (g *Log) begin(e *Entry) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	m := g.met[e.Path]
-	if e.Fork = m.fork; e.Kind == "" {
-		e.Kind = m.kind
+	if e.Kind == "" {
+		e.Kind = g.met[e.Path]
 	}
 	g.seq++
 	e.Pending, e.Seq, e.Started = true, g.seq, g.now()
@@ -278,8 +277,7 @@ func (g *Log) leave(path string) {
 func (g *Log) settled(e Entry) Entry {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	m := g.met[e.Path]
-	kept := Entry{Path: e.Path, Started: e.Started, Kind: m.kind, Fork: m.fork}
+	kept := Entry{Path: e.Path, Started: e.Started, Kind: g.met[e.Path]}
 	if open := g.open[e.Path]; open != nil {
 		kept = *open
 	} else if before := g.known[e.Path]; before != nil && before.Pending {

@@ -157,10 +157,9 @@ func (g *Log) Replay() {
 }
 
 // Meet returns what an earlier attempt recorded of a step that is about to run,
-// nil if it is not settled; then it remembers the kind, and the fork that the step
-// belongs to, for its entry. What it returned it does not know any more: a step is
-// met once.
-func (g *Log) Meet(path, kind, fork string) *Entry {
+// nil if it is not settled; then it remembers the kind for the step's entry. What it
+// returned it does not know any more: a step is met once.
+func (g *Log) Meet(path, kind string) *Entry {
 	if g == nil {
 		return nil
 	}
@@ -168,7 +167,7 @@ func (g *Log) Meet(path, kind, fork string) *Entry {
 	defer g.mu.Unlock()
 	e := g.known[path]
 	if e == nil || e.Pending {
-		g.met[path] = met{kind, fork}
+		g.met[path] = kind
 		return nil
 	}
 	delete(g.known, path)
@@ -177,9 +176,6 @@ func (g *Log) Meet(path, kind, fork string) *Entry {
 	}
 	return e
 }
-
-// met is what is known of a step before it has an entry.
-type met struct{ kind, fork string }
 
 // Unsettled returns what an earlier attempt was about to do at a path, nil if
 // nothing or if it is known what came of it.

@@ -70,7 +70,7 @@ func TestARecordIsLetGoOfAsItReplays(t *testing.T) {
 		t.Errorf("may be met (-want +got):\n%s", diff)
 	}
 	for _, path := range want {
-		again.Meet(path, "call", "")
+		again.Meet(path, "call")
 		must(t, again.Settle(t.Context(), done("/s#1/z#1", "6")))
 	}
 	if left := again.Known(); len(left) != 0 {
@@ -85,7 +85,7 @@ func TestUsesOfWhatReplayedCount(t *testing.T) {
 	must(t, g.Pending(t.Context(), a, nil))
 	must(t, g.Settle(t.Context(), done(a.Path, "1")))
 	again := crashed(t, s)
-	again.Meet(a.Path, "call", "")
+	again.Meet(a.Path, "call")
 	b := pending("/s#1/p#1[1]/b#1", "op")
 	b.Connection = "bank"
 	must(t, again.Pending(t.Context(), b, nil))
