@@ -12,6 +12,7 @@ import (
 	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/harness"
 	"github.com/bridle-dev/bridle/model/scripted"
+	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/provider/inmemory"
 	"github.com/bridle-dev/bridle/steps"
 	"github.com/bridle-dev/bridle/store"
@@ -213,6 +214,61 @@ func TestADoubtIsAnsweredByWhoLooked(t *testing.T) {
 	d.want(exitDone, "happened", id, "-output", `"paid"`)
 	if out := <-done; out != `"paid"` || len(shop.Calls()) != 1 {
 		t.Errorf("came to %s after %d calls", out, len(shop.Calls()))
+	}
+}
+
+// TestATaskOfARunThatDiedIsShownAndAwaited has a run die while the shop works on
+// what became a task, which goes on without it.
+func TestATaskOfARunThatDiedIsShownAndAwaited(t *testing.T) {
+	s := store.Memory()
+	defer s.Close()
+	ready := make(chan struct{})
+	pay := inmemory.Func(func(ctx context.Context, _ *inmemory.Call, _ struct{}) (string, error) {
+		select {
+		case <-ready:
+			return "paid", nil
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}).With(provider.Facts{Long: true, Effects: true})
+	shop := inmemory.New(inmemory.Options{Surface: "web", Operations: map[string]inmemory.Operation{"pay": pay}})
+	run := func(h *harness.AgentHarness) (string, error) {
+		out, err := h.Run(context.WithoutCancel(t.Context()), steps.Call{ID: "pay", Connection: "shop", Op: "pay"}, nil,
+			&harness.RunOptions{Execution: "order"})
+		return string(out), err
+	}
+	start := func() (*harness.AgentHarness, shell) {
+		h, err := harness.New(harness.Config{Name: "clerk", Store: s, Connections: connection.Set{"shop": {Provider: shop}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h, shell{t: t, env: map[string]string{"BRIDLE_SOCKET": answering(t, h.Admin())}}
+	}
+	h, sh := start()
+	changed, stop := s.Changed("ledger/entries", "")
+	defer stop()
+	done := make(chan error, 1)
+	go func() {
+		_, err := run(h)
+		done <- err
+	}()
+	for !strings.Contains(sh.run("show", "order", "-json").out, `"task": "web-1-task-1"`) {
+		<-changed
+	}
+	if err := h.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err == nil {
+		t.Fatal("the run ended well")
+	}
+	h, sh = start()
+	defer h.Close(t.Context())
+	if got := sh.want(exitDone, "show", "order").out; !strings.Contains(got, "unknown") || !strings.Contains(got, "task web-1-task-1") {
+		t.Errorf("the task is not told: %s", got)
+	}
+	close(ready)
+	if out, err := run(h); err != nil || out != `"paid"` || len(shop.Calls()) != 1 {
+		t.Errorf("came to %s, %v, after %d calls", out, err, len(shop.Calls()))
 	}
 }
 

@@ -55,7 +55,6 @@ type stepView struct {
 	Kind        string                       `json:"kind,omitempty"`
 	State       string                       `json:"state"`
 	Seq         int                          `json:"seq,omitempty"`
-	Fork        string                       `json:"fork,omitempty"`
 	Connection  string                       `json:"connection,omitempty"`
 	Op          string                       `json:"op,omitempty"`
 	Source      string                       `json:"source,omitempty"`
@@ -100,7 +99,7 @@ func viewFailure(e *fault.Error, path string) *failureView {
 
 // viewStep is an entry of an execution; live tells whether that still runs.
 func viewStep(e *entry, id string, live bool) *stepView {
-	v := &stepView{Path: e.Path, Kind: e.Kind, State: stateOf(e, live), Seq: e.Seq, Fork: e.Fork, Connection: e.Connection, Op: e.Op,
+	v := &stepView{Path: e.Path, Kind: e.Kind, State: stateOf(e, live), Seq: e.Seq, Connection: e.Connection, Op: e.Op,
 		Source: e.Source, Key: shortKey(string(e.Key), id), Identity: e.Identity, Uses: e.Uses, Approval: e.Approval, Task: string(e.Task),
 		Lease: e.Lease, Cursor: string(e.Cursor), Deadline: utc(e.Deadline), Secrets: e.Secrets, Started: utc(e.Started), Ended: utc(e.Ended),
 		Failure: viewFailure(e.Err, e.Path), Args: withoutSeals(e.Args), Output: withoutSeals(e.Output), Items: withoutSeals(e.Items),

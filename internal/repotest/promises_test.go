@@ -16,14 +16,20 @@ import (
 // directory gates, `provider/mcp.TestFaults/rows` a part of a test.
 var named = regexp.MustCompile("`([a-z][a-z0-9/]*)\\.((?:Test|Fuzz)\\w+)(?:/[^`]*)?`")
 
-// TestEveryPromiseOfSecurityHasItsTest holds docs/security.md to tests: each row
-// of its tables ends with those that show what it says.
-func TestEveryPromiseOfSecurityHasItsTest(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs", "security.md"))
-	if err != nil {
-		t.Fatal(err)
+// promising are the documents that are held to tests.
+func promising() []string { return []string{"docs/security.md", "docs/durability.md"} }
+
+// TestEveryPromiseHasItsTest holds documents to tests: each row of their tables
+// ends with those that show what it says.
+func TestEveryPromiseHasItsTest(t *testing.T) {
+	tests := testsIn(goFiles(t))
+	for _, name := range promising() {
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		report(t, checkPromises(name, string(text), tests))
 	}
-	report(t, checkPromises("docs/security.md", string(text), testsIn(goFiles(t))))
 }
 
 // checkPromises looks at every row of a table: the tests it names must exist, and
