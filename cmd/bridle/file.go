@@ -82,6 +82,9 @@ func (readOnly) Update(context.Context, func(store.Tx) error) error {
 
 func (f *file) close() error { return f.store.Close() }
 
+// waiting implements source: nobody waits where nothing runs.
+func (f *file) waiting(context.Context) ([]*approval, error) { return nil, nil }
+
 func (f *file) runs(ctx context.Context) iter.Seq2[*execution, error] {
 	return func(yield func(*execution, error) bool) {
 		for x, err := range f.ledger.Executions(ctx) {

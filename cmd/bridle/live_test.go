@@ -77,6 +77,12 @@ func (d *desk) paid() int {
 func TestALiveHarnessIsLookedInto(t *testing.T) {
 	d := newDesk(t, false, "")
 	id := d.only("runs", "-state", "running")
+	asked := d.only("approvals")
+	for _, args := range [][]string{{"runs"}, {"show", id}, {"show", id, "-json"}} {
+		if got := d.want(exitDone, args...); !strings.Contains(got.out, asked) {
+			t.Errorf("%v does not tell what it waits for: %s", args, got.out)
+		}
+	}
 	var shown struct {
 		Execution struct {
 			State string

@@ -18,12 +18,17 @@ func runRuns(ctx context.Context, c *command) error {
 		return err
 	}
 	defer src.close()
+	waiting, err := src.waiting(ctx)
+	if err != nil {
+		return err
+	}
 	var all []*runView
 	for x, err := range src.runs(ctx) {
 		if err != nil {
 			return err
 		}
 		v := viewRun(x)
+		v.await(waiting)
 		if (len(states) == 0 || slices.Contains(states, v.State)) && (c.thread == "" || c.thread == v.Thread) {
 			all = append(all, v)
 		}
@@ -130,6 +135,8 @@ func number(n int) string {
 // why says what keeps a run from being done.
 func (v *runView) why() string {
 	switch {
+	case len(v.Approvals) > 0:
+		return "waits for approval " + strings.Join(v.Approvals, ", ")
 	case v.Error != "":
 		return v.Error
 	case v.State == stateCut && v.Turn:

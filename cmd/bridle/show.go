@@ -26,7 +26,12 @@ func runShow(ctx context.Context, c *command) error {
 	if err != nil {
 		return err
 	}
+	waiting, err := src.waiting(ctx)
+	if err != nil {
+		return err
+	}
 	t := &timeline{Execution: viewRun(&o.Execution), Failure: viewFailure(o.Failure, ""), Steps: []*stepView{}}
+	t.Execution.await(waiting)
 	for e, err := range src.entries(ctx, t.Execution.Execution, false) {
 		if err != nil {
 			return err
@@ -73,6 +78,9 @@ func (c *command) printTimeline(t *timeline) error {
 		return err
 	}
 	c.tellUnknown(t)
+	for _, id := range t.Execution.Approvals {
+		c.remark("%s waits for a decision: bridle approve %s, or bridle deny %s", id, id, id)
+	}
 	return nil
 }
 

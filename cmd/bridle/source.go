@@ -19,6 +19,8 @@ type source interface {
 	run(ctx context.Context, id string) (*outcome, error)
 	// entries yields the entries of one. Without values their outputs are left out.
 	entries(ctx context.Context, id string, values bool) iter.Seq2[*entry, error]
+	// waiting returns the approvals that wait for a decision.
+	waiting(context.Context) ([]*approval, error)
 	close() error
 }
 

@@ -5,8 +5,12 @@ import (
 	"text/tabwriter"
 )
 
-// maxCell is how wide a column is on a terminal at most, in characters.
-const maxCell = 60
+// On a terminal a column is at most so many characters wide, and the last one,
+// which says why, longer.
+const (
+	maxCell = 60
+	maxWhy  = 160
+)
 
 // table is rows of cells that come from anywhere. The column that says a state
 // is coloured.
@@ -31,7 +35,11 @@ func (t *table) print() error {
 				cell = "-"
 			}
 			if t.c.outTTY && t.c.format == formatTable {
-				cell = cut(cell, maxCell)
+				limit := maxCell
+				if i == len(cells)-1 {
+					limit = maxWhy
+				}
+				cell = cut(cell, limit)
 			}
 			if t.header[i] == "STATE" && t.c.colour() {
 				cell = paint(cell, head)

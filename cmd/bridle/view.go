@@ -37,7 +37,17 @@ type runView struct {
 	Updated   time.Time `json:"updated"`
 	Attempts  int       `json:"attempts"`
 	Steps     int       `json:"steps,omitempty"`
+	Approvals []string  `json:"approvals,omitempty"` // that it waits for
 	Error     string    `json:"error,omitempty"`
+}
+
+// await notes which approvals a run waits for.
+func (v *runView) await(all []*approval) {
+	for _, a := range all {
+		if a.Execution == v.Execution {
+			v.Approvals = append(v.Approvals, a.ID)
+		}
+	}
 }
 
 func viewRun(x *execution) *runView {
