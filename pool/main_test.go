@@ -100,9 +100,14 @@ func (w *world) open(c pool.Config) *pool.Pool {
 // leases counts the records of leases in a store.
 func leases(t *testing.T, s store.Store) (n int) {
 	t.Helper()
+	return count(t, s, "pool/leases")
+}
+
+func count(t *testing.T, s store.Store, bucket string) (n int) {
+	t.Helper()
 	err := s.View(context.Background(), func(tx store.Tx) error {
 		n = 0
-		for _, err := range tx.Scan("pool/leases", store.Range{}) {
+		for _, err := range tx.Scan(bucket, store.Range{}) {
 			if err != nil {
 				return err
 			}

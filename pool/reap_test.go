@@ -260,6 +260,19 @@ func TestOwnersThatLiveAreLeftAlone(t *testing.T) {
 	release(t, l)
 }
 
+func TestAnOwnerIsRememberedWhileLeasesSpeakOfIt(t *testing.T) {
+	s := store.Memory()
+	w := process(t, s)
+	l := acquire(t, w.pool(browsers(t), 1), pool.Request{})
+	if err := w.owner.Close(t.Context()); err != nil || count(t, s, "pool/owners") != 1 {
+		t.Errorf("got %v, %d owners", err, count(t, s, "pool/owners"))
+	}
+	release(t, l)
+	if err := w.owner.Close(t.Context()); err != nil || count(t, s, "pool/owners") != 0 {
+		t.Errorf("got %v, %d owners", err, count(t, s, "pool/owners"))
+	}
+}
+
 // TestReapLeavesNumbersThatAreUsedAgain: what a dead owner recorded is another
 // process by now.
 func TestReapLeavesNumbersThatAreUsedAgain(t *testing.T) {
