@@ -11,7 +11,7 @@ import (
 const exportFormat = "bridle.run/1"
 
 // runExport writes an execution as one JSON document, a line for each entry, as
-// it is read.
+// it is read. One that fails leaves a document without an end.
 func runExport(ctx context.Context, c *command) error {
 	if c.format == formatWide || c.format == formatID || c.format == formatJSONL {
 		return misuse("export writes JSON only")
@@ -25,25 +25,39 @@ func runExport(ctx context.Context, c *command) error {
 	if err != nil {
 		return err
 	}
-	run := viewRun(&o.Execution)
+	if err := c.exportHead(o); err != nil {
+		return err
+	}
+	if err := c.exportSteps(ctx, src, o); err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(c.out, "\n]}\n")
+	return err
+}
+
+// exportHead writes what is before the steps.
+func (c *command) exportHead(o *outcome) error {
 	head, err := encode(struct {
 		Format    string          `json:"format"`
 		Execution *runView        `json:"execution"`
 		Output    json.RawMessage `json:"output,omitempty"`
 		Failure   *failureView    `json:"failure,omitempty"`
-	}{exportFormat, run, withoutSeals(o.Output), viewFailure(o.Failure, "")})
+	}{exportFormat, viewRun(&o.Execution), withoutSeals(o.Output), viewFailure(o.Failure, "")})
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprint(c.out, escapeJSON(string(head[:len(head)-1]))+",\n\"steps\":["); err != nil {
-		return err
-	}
+	_, err = fmt.Fprint(c.out, escapeJSON(string(head[:len(head)-1]))+",\n\"steps\":[")
+	return err
+}
+
+func (c *command) exportSteps(ctx context.Context, src source, o *outcome) error {
+	id := string(o.Execution.ID)
 	n, unknown, secrets := 0, 0, map[string]bool{}
-	for e, err := range src.entries(ctx, run.Execution, true) {
+	for e, err := range src.entries(ctx, id, true) {
 		if err != nil {
 			return err
 		}
-		v := viewStep(e, run.Execution, o.Execution.Live)
+		v := viewStep(e, id, o.Execution.Live)
 		v.Key = ""
 		if v.State == stateUnknown {
 			unknown++
@@ -56,10 +70,7 @@ func runExport(ctx context.Context, c *command) error {
 		}
 		n++
 	}
-	if _, err := fmt.Fprint(c.out, "\n]}\n"); err != nil {
-		return err
-	}
-	c.remark("exported %s: %d steps, %d of unknown outcome, %d secrets by name only, format %s", run.Execution, n, unknown, len(secrets), exportFormat)
+	c.remark("exported %s: %d steps, %d of unknown outcome, %d secrets by name only, format %s", id, n, unknown, len(secrets), exportFormat)
 	return nil
 }
 
