@@ -205,7 +205,7 @@ func (a *admin) execution(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, err)
 		return
 	}
-	out.Output = withoutSeals(out.Output)
+	out.Output = refs.WithoutSeals(out.Output)
 	a.reply(w, http.StatusOK, out)
 }
 
@@ -246,7 +246,7 @@ func entryFor(e *ledger.Entry, values bool) *adminEntry {
 			e.Args = nil
 		}
 	}
-	e.Args, e.Output, e.Items = withoutSeals(e.Args), withoutSeals(e.Output), withoutSeals(e.Items)
+	e.Args, e.Output, e.Items = refs.WithoutSeals(e.Args), withoutSeals(e.Output), withoutSeals(e.Items)
 	return out
 }
 

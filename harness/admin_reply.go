@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,9 +13,9 @@ import (
 
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/fault"
-	"github.com/bridle-dev/bridle/internal/schema"
 	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/refs"
 )
 
 // maxListedArgs is how many bytes of arguments stand in a list.
@@ -169,45 +168,4 @@ func seen(text string) string {
 		}
 	}
 	return b.String()
-}
-
-// maxSealDepth bounds the JSON that is searched for seals. What is nested deeper
-// was not made by a provider, whose results are held to less.
-const maxSealDepth = 512
-
-// withoutSeals returns JSON whose references have no seals: they say what was
-// meant, and open nothing. Whatever has the form of a sealed reference counts as
-// one, whoever wrote it.
-func withoutSeals(raw json.RawMessage) json.RawMessage {
-	if !bytes.Contains(raw, []byte(`sig`)) && !bytes.Contains(raw, []byte(`\u`)) {
-		return raw
-	}
-	tree, issue := schema.Parse(raw, maxSealDepth)
-	if issue != nil {
-		return json.RawMessage(`"[left out: it cannot be searched for seals]"`)
-	}
-	if !unseal(tree) {
-		return raw
-	}
-	return schema.Encode(tree)
-}
-
-// unseal takes the seals out of a tree, and reports whether there were any.
-func unseal(tree any) (found bool) {
-	switch tree := tree.(type) {
-	case []any:
-		for _, item := range tree {
-			found = unseal(item) || found
-		}
-	case map[string]any:
-		if ref, ok := tree["$ref"].(map[string]any); ok && ref["sig"] != nil {
-			delete(ref, "sig")
-			delete(ref, "key")
-			found = true
-		}
-		for _, value := range tree {
-			found = unseal(value) || found
-		}
-	}
-	return found
 }

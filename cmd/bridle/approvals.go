@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/refs"
 )
 
 // approval is what waits for a decision, as it is printed.
@@ -66,7 +67,7 @@ func (s *socket) pending(ctx context.Context, limit int) ([]*approval, error) {
 			return nil, err
 		}
 		for _, a := range page.Approvals {
-			a.Args = withoutSeals(a.Args)
+			a.Args = refs.WithoutSeals(a.Args)
 			all = append(all, a)
 		}
 		if after = page.Next; after == "" || len(all) >= limit {
@@ -86,7 +87,7 @@ func (s *socket) approval(ctx context.Context, id string) (*approval, error) {
 	err := s.ask(ctx, http.MethodGet, within(id), nil, a)
 	f, ok := errors.AsType[*failure](err)
 	if !ok || f.Exit != exitMissing {
-		a.Args = withoutSeals(a.Args)
+		a.Args = refs.WithoutSeals(a.Args)
 		return a, err
 	}
 	all, failed := s.pending(ctx, everything)
@@ -107,7 +108,7 @@ func (s *socket) approval(ctx context.Context, id string) (*approval, error) {
 		return nil, f.hint("bridle approvals lists those that wait.")
 	}
 	err = s.ask(ctx, http.MethodGet, within(full), nil, a)
-	a.Args = withoutSeals(a.Args)
+	a.Args = refs.WithoutSeals(a.Args)
 	return a, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"github.com/bridle-dev/bridle/refs"
 	"net/http"
 	"net/url"
 	"strings"
@@ -152,7 +153,7 @@ func (c *command) decide(ctx context.Context, s *socket, a *approval, d *decisio
 	if err := s.ask(ctx, http.MethodPost, within(a.ID), d, decided); err != nil {
 		return err
 	}
-	decided.Args = withoutSeals(decided.Args)
+	decided.Args = refs.WithoutSeals(decided.Args)
 	switch c.format {
 	case formatJSON:
 		return c.printJSON(decided)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"github.com/bridle-dev/bridle/refs"
 )
 
 // exportFormat names what export writes. A change that readers would trip over
@@ -42,7 +43,7 @@ func (c *command) exportHead(o *outcome) error {
 		Execution *runView        `json:"execution"`
 		Output    json.RawMessage `json:"output,omitempty"`
 		Failure   *failureView    `json:"failure,omitempty"`
-	}{exportFormat, viewRun(&o.Execution), withoutSeals(o.Output), viewFailure(o.Failure, "")})
+	}{exportFormat, viewRun(&o.Execution), refs.WithoutSeals(o.Output), viewFailure(o.Failure, "")})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/refs"
 )
 
 // States of executions and of their steps, as they are printed. They are a
@@ -112,7 +113,7 @@ func viewStep(e *entry, id string, live bool) *stepView {
 	v := &stepView{Path: e.Path, Kind: e.Kind, State: stateOf(e, live), Seq: e.Seq, Connection: e.Connection, Op: e.Op,
 		Source: e.Source, Key: shortKey(string(e.Key), id), Identity: e.Identity, Uses: e.Uses, Approval: e.Approval, Task: string(e.Task),
 		Lease: e.Lease, Cursor: string(e.Cursor), Deadline: utc(e.Deadline), Secrets: e.Secrets, Started: utc(e.Started), Ended: utc(e.Ended),
-		Failure: viewFailure(e.Err, e.Path), Args: withoutSeals(e.Args), Output: withoutSeals(e.Output), Items: withoutSeals(e.Items),
+		Failure: viewFailure(e.Err, e.Path), Args: refs.WithoutSeals(e.Args), Output: refs.WithoutSeals(e.Output), Items: refs.WithoutSeals(e.Items),
 		ArgsBytes: e.ArgsBytes, OutputBytes: e.OutputBytes, ItemsBytes: e.ItemsBytes}
 	return v
 }

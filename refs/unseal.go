@@ -1,4 +1,4 @@
-package main
+package refs
 
 import (
 	"bytes"
@@ -7,17 +7,19 @@ import (
 	"github.com/bridle-dev/bridle/internal/schema"
 )
 
-// maxSealDepth bounds the JSON that is searched for seals.
-const maxSealDepth = 512
+// maxUnsealDepth bounds the JSON that is searched for seals. What is nested
+// deeper was not made by a provider, whose results are held to less.
+const maxUnsealDepth = 512
 
-// withoutSeals returns JSON whose references have no seals: they say what was
-// meant, and open nothing. Whatever has the form of a sealed reference counts as
-// one, whoever wrote it.
-func withoutSeals(raw json.RawMessage) json.RawMessage {
+// WithoutSeals returns JSON whose references have no seals, for people and files:
+// they say what was meant, and open nothing. Whatever has the form of a sealed
+// reference counts as one, whoever wrote it. JSON that cannot be searched becomes
+// a string that says so; without seals the answer is raw itself.
+func WithoutSeals(raw json.RawMessage) json.RawMessage {
 	if !bytes.Contains(raw, []byte(`sig`)) && !bytes.Contains(raw, []byte(`\u`)) {
 		return raw
 	}
-	tree, issue := schema.Parse(raw, maxSealDepth)
+	tree, issue := schema.Parse(raw, maxUnsealDepth)
 	if issue != nil {
 		return json.RawMessage(`"[left out: it cannot be searched for seals]"`)
 	}
@@ -35,7 +37,7 @@ func unseal(tree any) (found bool) {
 			found = unseal(item) || found
 		}
 	case map[string]any:
-		if ref, ok := tree["$ref"].(map[string]any); ok && ref["sig"] != nil {
+		if ref, ok := tree[member].(map[string]any); ok && ref["sig"] != nil {
 			delete(ref, "sig")
 			delete(ref, "key")
 			found = true
