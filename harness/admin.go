@@ -15,6 +15,7 @@ import (
 	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/internal/schema"
 	"github.com/bridle-dev/bridle/ledger"
+	"github.com/bridle-dev/bridle/refs"
 )
 
 const (
@@ -246,7 +247,7 @@ func entryFor(e *ledger.Entry, values bool) *adminEntry {
 			e.Args = nil
 		}
 	}
-	e.Args, e.Output, e.Items = refs.WithoutSeals(e.Args), withoutSeals(e.Output), withoutSeals(e.Items)
+	e.Args, e.Output, e.Items = refs.WithoutSeals(e.Args), refs.WithoutSeals(e.Output), refs.WithoutSeals(e.Items)
 	return out
 }
 

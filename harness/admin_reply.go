@@ -15,7 +15,6 @@ import (
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/provider"
-	"github.com/bridle-dev/bridle/refs"
 )
 
 // maxListedArgs is how many bytes of arguments stand in a list.
