@@ -2,12 +2,15 @@ package harness_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/event"
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/harness"
 	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/model/scripted"
@@ -109,4 +112,53 @@ func TestKeysOfAReplayedModelStepAreNotGivenAgain(t *testing.T) {
 			t.Error("the call id of an earlier process was given again")
 		}
 	}
+}
+
+// TestADoubtOutlivesAnAttemptThatSentNothing has the peer be away when the run is
+// taken up: whether the call happened is as unknown as before.
+func TestADoubtOutlivesAnAttemptThatSentNothing(t *testing.T) {
+	allow := gates.Decision{Verdict: gates.Allow}
+	for name, entry := range map[string]connection.OnUnknown{"asked": connection.AskUnknown, "sent again": connection.ResendUnknown} {
+		t.Run(name, func(t *testing.T) {
+			st, s := store.Memory(), newShaky(nil)
+			defer st.Close()
+			dies(t, st, s, three())
+			set := connection.Set{"a": {Provider: s, OnUnknown: entry}}
+			away := connection.Set{"a": {Provider: unsendable{s}, OnUnknown: entry}}
+			h := open(t, harness.Config{Name: "away", Store: st, Connections: away, Approver: deciding(allow)})
+			_, err := h.Run(t.Context(), three(), "in", in1())
+			wantCode(t, err, fault.OutcomeUnknown)
+			wantCode(t, err, fault.NotSent)
+
+			deny := deciding(gates.Decision{Verdict: gates.Deny})
+			h = open(t, harness.Config{Store: st, Connections: set, Approver: deny})
+			_, err = h.Run(t.Context(), three(), "in", in1())
+			if entry == connection.AskUnknown {
+				if wantCode(t, err, fault.OutcomeUnknown); deny.times() != 1 {
+					t.Errorf("asked %d times", deny.times())
+				}
+			}
+			told := past(t, h, func(ev event.Event) bool { return ev.Type == event.Warning && ev.Step == "/s#1/y#1" })
+			if len(told) != 1 {
+				t.Errorf("told %v", told)
+			}
+		})
+	}
+}
+
+// unsendable is a peer that calls do not reach.
+type unsendable struct{ provider.Provider }
+
+func (u unsendable) Connect(ctx context.Context, o *provider.ConnectOptions) ([]provider.Conn, error) {
+	all, err := u.Provider.Connect(ctx, o)
+	for i := range all {
+		all[i] = mute{all[i]}
+	}
+	return all, err
+}
+
+type mute struct{ provider.Conn }
+
+func (m mute) Call(context.Context, *provider.CallRequest) (*provider.CallResult, error) {
+	return nil, provider.NotSent(errors.New("no route"))
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/gates"
+	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/provider"
 )
 
@@ -26,9 +27,30 @@ type sending struct {
 	request gates.Request
 }
 
-// send waits for the connection and hands the call to the chain.
+// send hands a call to the chain. Of one that an earlier attempt began, and that
+// could not be dealt with now, it is still not known whether it happened.
 func (x *execution) send(ctx context.Context, w *wanted, ev *event.Event) *gates.Outcome {
 	begun := x.rec.Unsettled(w.call.Step)
+	out := x.sendOnce(ctx, w, ev, begun)
+	if begun != nil && out.Err != nil && !answered(out.Err) {
+		out.Err = placedCall(&fault.Error{Code: fault.OutcomeUnknown, Err: out.Err}, &w.call)
+	}
+	return out
+}
+
+// answered reports whether an error says what came of a call, or that it was given
+// up.
+func answered(err error) bool {
+	switch fault.CodeOf(err) {
+	case fault.OutcomeUnknown, fault.OpFailed, fault.ResultInvalid, fault.Cancelled:
+		return true
+	}
+	return false
+}
+
+// sendOnce waits for the connection and takes the call through the chain; begun is
+// what an earlier attempt left of it.
+func (x *execution) sendOnce(ctx context.Context, w *wanted, ev *event.Event, begun *ledger.Entry) *gates.Outcome {
 	if begun != nil {
 		if err := x.asRecorded(w, begun); err != nil {
 			return x.h.chain.Refuse(ctx, w.call, placedCall(err, &w.call))

@@ -28,6 +28,8 @@ type Log struct {
 	open  map[string]*Entry                       // pending now
 	uses  map[string]map[string]provider.Identity // by path of what is not settled
 	met   map[string]string                       // kinds of steps that run, by path
+
+	reruns map[provider.Key]int // of calls, by the key of the first time
 }
 
 // Begin records that an execution begins, with its input, and whatever also
@@ -81,7 +83,8 @@ func (g *Log) update(ctx context.Context, f func(store.Tx) error) error {
 }
 
 func (l *Ledger) log(id provider.ExecutionID) *Log {
-	return &Log{ledger: l, id: id, now: time.Now, open: map[string]*Entry{}, uses: map[string]map[string]provider.Identity{}, met: map[string]string{}}
+	return &Log{ledger: l, id: id, now: time.Now, open: map[string]*Entry{}, uses: map[string]map[string]provider.Identity{}, met: map[string]string{},
+		reruns: map[provider.Key]int{}}
 }
 
 func exists(r *record, err error) error {
@@ -147,8 +150,9 @@ func unknown(id provider.ExecutionID) error {
 		WithHint("Executions lists those there are; finished ones are kept for a limited time.")
 }
 
-// Withdraw forgets what is pending at a path: it was not sent after all. Where
-// nothing is pending it does nothing.
+// Withdraw forgets what is pending at a path: it was not sent after all. What an
+// earlier attempt left pending there stays so. Where nothing is pending it does
+// nothing.
 func (g *Log) Withdraw(ctx context.Context, path string) error {
 	if g == nil {
 		return nil
@@ -156,11 +160,17 @@ func (g *Log) Withdraw(ctx context.Context, path string) error {
 	g.mu.Lock()
 	_, there := g.open[path]
 	delete(g.open, path)
+	before := g.known[path]
 	g.mu.Unlock()
 	if !there {
 		return nil
 	}
-	return g.update(ctx, func(tx store.Tx) error { return tx.Delete(entriesBucket, entryKey(g.id, path)) })
+	return g.update(ctx, func(tx store.Tx) error {
+		if before != nil {
+			return put(tx, entriesBucket, entryKey(g.id, path), before)
+		}
+		return tx.Delete(entriesBucket, entryKey(g.id, path))
+	})
 }
 
 // Pending records that something is about to be sent, and whatever also writes
