@@ -250,7 +250,9 @@ func (r *runtime) Fork(_ context.Context, path steps.Path, kind steps.Kind) (ste
 // Configuration mistakes are found before anything is dialled. An execution id
 // that is running now is EXECUTION_EXISTS. With a store, one that is done returns
 // its result, and one that was cut or failed goes on where it was, as after
-// Restore, if the input is the same; without a store an id may be used again.
+// Restore, if the input is the same; without a store an id may be used again. An
+// execution that another harness on the store still runs goes on here, and ends
+// there with EXECUTION_EXISTS before it sends anything more.
 func (h *AgentHarness) Run(ctx context.Context, s steps.Step, input any, opts *RunOptions) (json.RawMessage, error) {
 	var o RunOptions
 	if opts != nil {
@@ -336,8 +338,12 @@ func (h *AgentHarness) enter(x *execution) error {
 	return nil
 }
 
+// leave notes that an execution runs no more. Of one that did not enter it notes
+// nothing.
 func (h *AgentHarness) leave(x *execution) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.running, x.id)
+	if h.running[x.id] == x {
+		delete(h.running, x.id)
+	}
 }

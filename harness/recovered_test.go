@@ -1,6 +1,7 @@
 package harness_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/harness"
+	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/model/scripted"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/steps"
@@ -30,6 +32,49 @@ func TestABudgetCountsWhatWasUsedBeforeARestart(t *testing.T) {
 		if err := st.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestARunGoesOnInOneHarnessOnly has a second harness take up what a first one
+// still runs.
+func TestARunGoesOnInOneHarnessOnly(t *testing.T) {
+	st, s := store.Memory(), newShaky(facts(provider.Facts{Idempotent: true}))
+	defer st.Close()
+	first := open(t, harness.Config{Name: "first", Store: st, Connections: attached("a", s)})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := first.Run(ctx, three(), "in", in1())
+		done <- err
+	}()
+	<-s.reached
+	if _, err := first.Run(t.Context(), three(), "in", in1()); !errors.Is(err, fault.ExecutionExists) {
+		t.Errorf("run twice in one harness: %v", err)
+	}
+	second := open(t, harness.Config{Store: st, Connections: attached("a", s)})
+	if out, err := second.Run(t.Context(), three(), "in", in1()); err != nil || string(out) != "3" {
+		t.Errorf("in the second harness: %s, %v", out, err)
+	}
+	cancel()
+	wantCode(t, <-done, fault.ExecutionExists)
+	for x, err := range second.Executions(t.Context()) {
+		if err != nil || x.State != ledger.Done || x.Attempts != 2 {
+			t.Errorf("%+v, %v", x, err)
+		}
+	}
+}
+
+func TestATurnIsNotRestored(t *testing.T) {
+	st, s := store.Memory(), newShaky(facts(provider.Facts{Once: true}))
+	defer st.Close()
+	cutTurn(t, st, s)
+	h := open(t, harness.Config{Store: st, Connections: attached("a", s)})
+	for x, err := range h.Executions(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = h.Restore(t.Context(), x.ID, nil)
+		wantCode(t, err, fault.ExecutionExists)
 	}
 }
 

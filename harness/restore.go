@@ -47,7 +47,8 @@ type Restored struct {
 
 // Restore finds an execution that died, failed or was cancelled, so that it can
 // be resumed. Errors: EXECUTION_UNKNOWN, EXECUTION_EXISTS for one that is done or
-// runs in this harness, HARNESS_INVALID without a store.
+// is a turn, which Start goes on with, HARNESS_INVALID without a store. Resume
+// fails with EXECUTION_EXISTS if it runs in this harness.
 func (h *AgentHarness) Restore(ctx context.Context, id ExecutionID, opts *RestoreOptions) (*Restored, error) {
 	if h.ledger == nil {
 		return nil, fault.New(fault.HarnessInvalid, "there is no ledger to restore from").WithHint("Set Config.Store.")
@@ -66,6 +67,9 @@ func (h *AgentHarness) Restore(ctx context.Context, id ExecutionID, opts *Restor
 	case x.State == ledger.Done:
 		return nil, fault.New(fault.ExecutionExists, "execution %s is done", fault.Quote(string(id))).
 			WithHint("Run with its id returns its result.")
+	case x.Turn:
+		return nil, fault.New(fault.ExecutionExists, "execution %s is a turn of thread %s", fault.Quote(string(id)), fault.Quote(string(x.Thread))).
+			WithHint("Start goes on with turns that were cut; after one that failed, send the message again.")
 	}
 	return r, nil
 }

@@ -237,7 +237,6 @@ func (t *thread) past() []model.Item {
 func (h *AgentHarness) runTurn(ctx context.Context, t *thread, tn *turn) {
 	first := tn.messages[0]
 	x := &execution{h: h, id: tn.execution, thread: t.id, turn: t, started: h.clock()}
-	h.enter(x)
 	defer h.leave(x)
 
 	x.emit(event.Event{Type: event.TurnStarted})
@@ -245,11 +244,7 @@ func (h *AgentHarness) runTurn(ctx context.Context, t *thread, tn *turn) {
 	err := exited()
 	defer func() { t.settle(ctx, x, tn, resp, err) }()
 	var begins []*message
-	if err = t.load(ctx); err == nil {
-		x.log = newConversation(t.past())
-		begins, err = x.openTurn(ctx, tn)
-	}
-	if err != nil {
+	if begins, err = t.begin(ctx, x, tn); err != nil {
 		return
 	}
 	err = exited()
@@ -261,6 +256,19 @@ func (h *AgentHarness) runTurn(ctx context.Context, t *thread, tn *turn) {
 		x.log.redact(h.redactor())
 		resp = x.response(out)
 	}
+}
+
+// begin makes the conversation of a turn and its record. It returns the messages
+// that the turn begins with.
+func (t *thread) begin(ctx context.Context, x *execution, tn *turn) ([]*message, error) {
+	if err := t.h.enter(x); err != nil {
+		return nil, err
+	}
+	if err := t.load(ctx); err != nil {
+		return nil, err
+	}
+	x.log = newConversation(t.past())
+	return x.openTurn(ctx, tn)
 }
 
 // exited is the outcome of a turn whose goroutine ended without returning.
