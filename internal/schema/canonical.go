@@ -145,10 +145,14 @@ func rank(c byte) byte {
 	return c
 }
 
+// usualBytes is how long what is put together usually is at most: arguments with
+// a reference in them.
+const usualBytes = 512
+
 // Encode returns the canonical form of a tree that [Canonical] or [Parse] made,
 // or that was put together from parts of such trees and valid strings. What is
 // written in canonical form already may be in it as a json.RawMessage.
-func Encode(tree any) json.RawMessage { return encode(tree, 256) }
+func Encode(tree any) json.RawMessage { return encode(tree, usualBytes) }
 
 // encode writes a tree that has about this many bytes.
 func encode(tree any, size int) json.RawMessage {
