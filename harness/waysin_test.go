@@ -110,29 +110,29 @@ const (
 
 func waysIn() []wayIn {
 	return []wayIn{
-		{name: "model tool", through: "execution.send", op: "act", at: "far", model: true, calls: 2, arrives: worldArgs,
+		{name: "model tool", through: "execution.sendOnce", op: "act", at: "far", model: true, calls: 2, arrives: worldArgs,
 			step: asking(), rounds: calls("far_act"), set: one},
-		{name: "pick of a model step", through: "execution.send", op: "act", at: "far", model: true, calls: 2, arrives: worldArgs,
+		{name: "pick of a model step", through: "execution.sendOnce", op: "act", at: "far", model: true, calls: 2, arrives: worldArgs,
 			step: asking(connection.Tools("far", "act")), rounds: calls("far_act"), set: one},
-		{name: "step", through: "execution.send", op: "act", at: "far", calls: 2, arrives: worldArgs,
+		{name: "step", through: "execution.sendOnce", op: "act", at: "far", calls: 2, arrives: worldArgs,
 			step: calling("far", "act"), rounds: silent, set: one},
-		{name: "read", through: "execution.send", op: "look", at: "far", calls: 2, arrives: worldArgs,
+		{name: "read", through: "execution.sendOnce", op: "look", at: "far", calls: 2, arrives: worldArgs,
 			step: calling("far", "look"), rounds: silent, set: one},
-		{name: "step in a function", through: "execution.send", op: "act", at: "far", calls: 2, arrives: worldArgs,
+		{name: "step in a function", through: "execution.sendOnce", op: "act", at: "far", calls: 2, arrives: worldArgs,
 			step: in(func(s steps.Step) steps.Step {
 				return steps.Func("f", func(c steps.Context, _ any) (any, error) { return steps.Do(c, s.(steps.Call)) })
 			}), rounds: silent, set: one},
-		{name: "spawned child", through: "execution.send", op: "act", at: "far", calls: 2, arrives: worldArgs,
+		{name: "spawned child", through: "execution.sendOnce", op: "act", at: "far", calls: 2, arrives: worldArgs,
 			step: in(func(s steps.Step) steps.Step { return steps.Spawn{ID: "child", Child: s} }), rounds: silent, set: one},
-		{name: "parallel path", through: "execution.send", op: "act", at: "far", calls: 2, arrives: worldArgs,
+		{name: "parallel path", through: "execution.sendOnce", op: "act", at: "far", calls: 2, arrives: worldArgs,
 			step: in(func(s steps.Step) steps.Step { return steps.Parallel{ID: "p", Paths: []steps.Step{s}} }), rounds: silent, set: one},
-		{name: "arguments that a hook changed", through: "execution.send", op: "act", at: "far", changed: true, calls: 2, arrives: worldArgs,
+		{name: "arguments that a hook changed", through: "execution.sendOnce", op: "act", at: "far", changed: true, calls: 2, arrives: worldArgs,
 			step: func(*world) steps.Step {
 				return steps.Call{ID: "c", Connection: "far", Op: "act", Args: map[string]any{"text": "innocent", "key": secrets.Ref("token")}}
 			}, rounds: silent, set: one},
-		{name: "reference of another connection, by a model", through: "execution.send", op: "act", at: "far", from: "near", model: true, calls: 2, arrives: worldArgs,
+		{name: "reference of another connection, by a model", through: "execution.sendOnce", op: "act", at: "far", from: "near", model: true, calls: 2, arrives: worldArgs,
 			step: asking(), rounds: calls("near_act"), set: both},
-		{name: "reference of a twin, by a step", through: "execution.send", op: "act", at: "twin-far", from: "twin-near", calls: 2, arrives: worldArgs,
+		{name: "reference of a twin, by a step", through: "execution.sendOnce", op: "act", at: "twin-far", from: "twin-near", calls: 2, arrives: worldArgs,
 			step: calling("twin-near", "act"), rounds: silent, set: twins},
 		{name: "listening", through: "listening.listen", op: "rung", at: "far", calls: 2, arrives: worldArgs,
 			step: func(w *world) steps.Step {
