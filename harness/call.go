@@ -104,6 +104,7 @@ type wanted struct {
 func (x *execution) call(ctx context.Context, w *wanted) *gates.Outcome {
 	c := &w.call
 	c.Execution, c.Thread = x.id, x.thread
+	c.Key = rerunKey(c.Key, x.rec.Reruns(c.Key))
 	ctx, end := x.h.span(ctx, event.Span{Kind: event.SpanCall, Name: c.Op, Thread: x.thread, Execution: x.id,
 		Step: c.Step, Connection: string(c.Connection), Op: c.Op, Source: string(c.Source)})
 	began := x.h.clock()

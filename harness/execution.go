@@ -72,6 +72,9 @@ func (x *execution) run(ctx context.Context, s steps.Step, u *uses, input json.R
 		return nil, err
 	}
 	out, err = steps.Run(ctx, &runtime{x: x, log: x.log}, s, input)
+	if !x.interrupted(err) {
+		x.tellUnreached()
+	}
 	return x.h.scrubber.JSON(out), x.h.scrubber.Error(because(ctx, err))
 }
 

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"crypto/rand"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -44,4 +45,19 @@ func stepKey(x provider.ExecutionID, path string) provider.Key {
 
 func toolKey(x provider.ExecutionID, callID string) provider.Key {
 	return provider.Key(string(x) + ":tool:" + callID)
+}
+
+// rerunKey is the key of a call that was made a new one n times.
+func rerunKey(first provider.Key, n int) provider.Key {
+	if n == 0 {
+		return first
+	}
+	return provider.Key(fmt.Sprintf("%s:r%d", first, n))
+}
+
+// firstKey is the key of a call before it was made a new one. Neither ids nor
+// paths have colons.
+func firstKey(k provider.Key) provider.Key {
+	parts := strings.SplitN(string(k), ":", 4)
+	return provider.Key(strings.Join(parts[:min(3, len(parts))], ":"))
 }

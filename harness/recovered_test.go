@@ -123,7 +123,7 @@ func TestWhatFollowsAReplacedThingRunsAgain(t *testing.T) {
 			st, s, other := store.Memory(), newShaky(facts(provider.Facts{Once: true})), ops("x")
 			defer st.Close()
 			step := steps.Sequence{ID: "s", Steps: append(c.steps, call("y", "a", "hang"))}
-			set := connection.Set{"a": {Provider: s, Determinism: provider.Pure}, "b": {Provider: other}}
+			set := connection.Set{"a": {Provider: s, Determinism: provider.Pure}, "b": {Provider: other, Determinism: provider.Pure}}
 			h := open(t, harness.Config{Name: "first", Store: st, Connections: set})
 			done := make(chan error, 1)
 			go func() {

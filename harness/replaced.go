@@ -8,6 +8,7 @@ import (
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/provider"
 )
 
@@ -15,17 +16,12 @@ import (
 // all that followed from it, if each of the things may be repeated by its own
 // word or was named in RestoreOptions.Rerun.
 func (x *execution) dropReplaced(ctx context.Context, lost map[connection.Name]provider.Identity) error {
-	r := &replacement{x: x, lost: lost, repeats: map[connection.Name]bool{}}
-	var refused []string
-	for _, name := range slices.Sorted(maps.Keys(lost)) {
+	r := &replacement{x: x, lost: lost, known: x.rec.Known(), repeats: map[connection.Name]bool{}}
+	for name := range lost {
 		r.repeats[name] = x.mayRepeat(ctx, name)
-		if !r.repeats[name] && !slices.Contains(x.rerun, name) {
-			refused = append(refused, string(name))
-		}
 	}
-	if len(refused) > 0 {
-		return fault.New(fault.ConnectionReplaced, "what was recorded came from things that are gone: %s", fault.Names(refused)).
-			WithHint("Restore with RestoreOptions.Rerun naming them, if doing again what was done there is all right.")
+	if err := r.refusal(); err != nil {
+		return err
 	}
 	drop := r.stale()
 	if len(drop) == 0 {
@@ -33,7 +29,35 @@ func (x *execution) dropReplaced(ctx context.Context, lost map[connection.Name]p
 	}
 	x.emit(event.Event{Type: event.Warning, Text: "the run goes on from where it first used " + fault.Names(names(lost)) + ", which was replaced",
 		Data: map[string]any{"dropped": len(drop)}})
-	return x.rec.Drop(ctx, drop...)
+	var paths []string
+	for _, e := range drop {
+		paths = append(paths, e.Path)
+	}
+	return x.rec.Drop(ctx, paths, r.anew(drop)...)
+}
+
+// refusal is why the run may not go on by itself: a thing may not be used again
+// from the beginning, or what was done since may not be done twice.
+func (r *replacement) refusal() error {
+	var refused []string
+	what := "what was done there"
+	for _, name := range slices.Sorted(maps.Keys(r.lost)) {
+		if slices.Contains(r.x.rerun, name) {
+			continue
+		}
+		twice := r.notTwice(name)
+		if twice != nil {
+			what = "what was done since, such as " + twice.Op + " of " + twice.Connection + ","
+		}
+		if twice != nil || !r.repeats[name] {
+			refused = append(refused, string(name))
+		}
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	return fault.New(fault.ConnectionReplaced, "what was recorded came from things that are gone: %s", fault.Names(refused)).
+		WithHint("Restore with RestoreOptions.Rerun naming them, if doing %s again is all right.", what)
 }
 
 func names(lost map[connection.Name]provider.Identity) []string {
@@ -55,7 +79,8 @@ func (x *execution) mayRepeat(ctx context.Context, name connection.Name) bool {
 	if err != nil {
 		return false
 	}
-	switch x.determinism(sup, l) {
+	catalog, _ := l.current()
+	switch sup.determinism(catalog) {
 	case provider.Pure:
 		return true
 	case provider.Costly:
@@ -65,10 +90,11 @@ func (x *execution) mayRepeat(ctx context.Context, name connection.Name) bool {
 	return false
 }
 
-func (x *execution) determinism(sup *supervisor, l *link) provider.Determinism {
-	if sup.entry.Determinism != "" {
-		return sup.entry.Determinism
+// determinism is what results of a connection are worth once its thing was
+// replaced.
+func (s *supervisor) determinism(catalog *gates.Catalog) provider.Determinism {
+	if s.entry.Determinism != "" {
+		return s.entry.Determinism
 	}
-	catalog, _ := l.current()
 	return catalog.Determinism()
 }

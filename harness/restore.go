@@ -31,6 +31,13 @@ type RestoreOptions struct {
 	// connected to was replaced: what was recorded of the old thing is dropped and
 	// done again. The permission ends with the run.
 	//
+	// A call that was answered and is made again gets a new key, which is its first
+	// one with ":r" and a number, unless its operation is once by its facts.
+	//
+	// A connection whose results may be dropped without being named must be named if
+	// a guarded operation would be done again with it, or an operation of another
+	// connection that may not be repeated.
+	//
 	// A call that was about to be sent when the run died, and may not be repeated,
 	// is not covered: as without a replacement, a read decides whether it happened,
 	// or an approver whether to send it, or the run fails with OUTCOME_UNKNOWN. See

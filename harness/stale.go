@@ -1,11 +1,11 @@
 package harness
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/bridle-dev/bridle/connection"
-	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/steps"
@@ -15,41 +15,46 @@ import (
 type replacement struct {
 	x       *execution
 	lost    map[connection.Name]provider.Identity // what is there now
+	known   []*ledger.Entry                       // that earlier attempts recorded
 	repeats map[connection.Name]bool              // of lost: calls may be repeated
 }
 
-// stale are the paths of entries that count for nothing any more: those of the
-// first result from a replaced thing and all that was settled after it, except
-// on parallel lines that had nothing to do with it.
+// stale are the entries that count for nothing any more: the first result from a
+// replaced thing and all that was settled after it, except on parallel lines that
+// had nothing to do with it.
 //
 // A call of which it is not known what came stays pending, so that it is not
 // sent again without a question: a thing may be gone, and what it did in the
 // world is not. So do the rounds of a model that lead to it: asked again, the
 // model would make another call.
-func (r *replacement) stale() []string {
-	known := r.x.rec.Known()
-	var roots, gone, doubts []*ledger.Entry
-	for _, e := range known {
-		if now, lost := r.lost[connection.Name(e.Connection)]; lost && replaced(e.Identity, now) && !r.keepsResult(e) {
-			roots = append(roots, e)
-		}
-	}
-	for _, e := range known {
+func (r *replacement) stale() []*ledger.Entry {
+	roots := r.roots(slices.Collect(maps.Keys(r.lost))...)
+	var gone, doubts []*ledger.Entry
+	for _, e := range r.known {
 		switch {
-		case !slices.ContainsFunc(roots, func(root *ledger.Entry) bool { return follows(e, root) }):
+		case !followsAny(e, roots):
 		case r.doubtful(e):
 			doubts = append(doubts, e)
 		default:
 			gone = append(gone, e)
 		}
 	}
-	var drop []string
-	for _, e := range gone {
-		if !slices.ContainsFunc(doubts, func(d *ledger.Entry) bool { return leadsTo(e, d) }) {
-			drop = append(drop, e.Path)
+	return slices.DeleteFunc(gone, func(e *ledger.Entry) bool {
+		return slices.ContainsFunc(doubts, func(d *ledger.Entry) bool { return leadsTo(e, d) })
+	})
+}
+
+// roots are the entries that came from what some connections were connected to
+// before it was replaced.
+func (r *replacement) roots(of ...connection.Name) []*ledger.Entry {
+	var roots []*ledger.Entry
+	for _, e := range r.known {
+		now, lost := r.lost[connection.Name(e.Connection)]
+		if lost && slices.Contains(of, connection.Name(e.Connection)) && replaced(e.Identity, now) && !r.keepsResult(e) {
+			roots = append(roots, e)
 		}
 	}
-	return drop
+	return roots
 }
 
 // replaced reports whether the thing of then is not the one that is there now.
@@ -60,7 +65,7 @@ func replaced(then, now provider.Identity) bool {
 // keepsResult reports whether an operation's result is good whatever became of
 // the thing.
 func (r *replacement) keepsResult(e *ledger.Entry) bool {
-	op, _ := r.catalog(e).Operation(e.Op)
+	op, _ := r.x.catalog(e).Operation(e.Op)
 	return !e.Pending && op.Facts.Determinism == provider.Pure
 }
 
@@ -70,28 +75,19 @@ func (r *replacement) doubtful(e *ledger.Entry) bool {
 	if !e.Pending || e.Kind == string(steps.KindWait) || r.repeats[connection.Name(e.Connection)] {
 		return false
 	}
-	catalog := r.catalog(e)
+	catalog := r.x.catalog(e)
 	op, _ := catalog.Operation(e.Op)
 	return !catalog.IsRead(e.Op) && !repeatable(op.Facts)
-}
-
-// catalog is what the connection of an entry offers now.
-func (r *replacement) catalog(e *ledger.Entry) *gates.Catalog {
-	if sup, err := r.x.models.resolve(connection.Name(e.Connection)); err == nil {
-		for _, l := range sup.snapshot() {
-			if l.name == connection.Name(e.Connection) {
-				catalog, _ := l.current()
-				return catalog
-			}
-		}
-	}
-	return gates.NewCatalog(connection.Name(e.Connection), &provider.Manifest{})
 }
 
 // leadsTo reports whether e is a round of a model beneath which the call is, or
 // one before that.
 func leadsTo(e, call *ledger.Entry) bool {
 	return e.Kind == ledger.KindRound && ledger.Within(call.Path, e.Path[:max(0, strings.LastIndexByte(e.Path, '/'))])
+}
+
+func followsAny(e *ledger.Entry, roots []*ledger.Entry) bool {
+	return slices.ContainsFunc(roots, func(root *ledger.Entry) bool { return follows(e, root) })
 }
 
 // follows reports whether an entry came to what it did at or after root, on a

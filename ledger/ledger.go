@@ -23,6 +23,7 @@ const (
 	largeBucket      = "ledger/large"
 	attemptsBucket   = "ledger/attempts" // which attempt at an execution may write
 	endedBucket      = "ledger/ended"    // by time of ending, for retention
+	rerunsBucket     = "ledger/reruns"   // of calls, by the key of the first time
 
 	formatKey = "format"
 )

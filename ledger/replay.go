@@ -24,6 +24,9 @@ func (g *Log) read(ctx context.Context) error {
 			g.calls++
 		}
 	}
+	if err := g.readReruns(ctx); err != nil {
+		return err
+	}
 	if err := g.retry(ctx, last(slices.Collect(maps.Values(g.known)))); err != nil {
 		return err
 	}
@@ -69,11 +72,12 @@ func (g *Log) retry(ctx context.Context, failures []*Entry) error {
 		e.Pending, e.Err = true, nil
 		unsettle = append(unsettle, e)
 	}
-	return g.revise(ctx, drop, unsettle)
+	return g.revise(ctx, drop, unsettle, nil)
 }
 
-// revise drops entries of earlier attempts and writes others anew.
-func (g *Log) revise(ctx context.Context, drop []string, anew []*Entry) error {
+// revise drops entries of earlier attempts and writes others anew, and whatever
+// also writes in the same transaction.
+func (g *Log) revise(ctx context.Context, drop []string, anew []*Entry, also func(store.Tx) error) error {
 	if len(drop)+len(anew) == 0 {
 		return nil
 	}
@@ -88,7 +92,7 @@ func (g *Log) revise(ctx context.Context, drop []string, anew []*Entry) error {
 				return err
 			}
 		}
-		return nil
+		return during(tx, also)
 	})
 	if err != nil {
 		return err
@@ -100,10 +104,6 @@ func (g *Log) revise(ctx context.Context, drop []string, anew []*Entry) error {
 	}
 	return nil
 }
-
-// Drop forgets what an earlier attempt recorded of some paths, so that they run
-// again.
-func (g *Log) Drop(ctx context.Context, paths ...string) error { return g.revise(ctx, paths, nil) }
 
 // Calls is how many calls, reads and waits were sent, or may have been, before
 // this attempt.

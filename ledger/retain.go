@@ -59,7 +59,7 @@ func (l *Ledger) remove(ctx context.Context, key string, id provider.ExecutionID
 		if gone = there; !there || err != nil {
 			return err
 		}
-		for _, bucket := range []string{entriesBucket, largeBucket} {
+		for _, bucket := range []string{entriesBucket, largeBucket, rerunsBucket} {
 			if err := clear(tx, bucket, entryPrefix(id)); err != nil {
 				return err
 			}
