@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
@@ -106,6 +107,10 @@ func (x *execution) reconcile(ctx context.Context, w *wanted, catalog *gates.Cat
 func (x *execution) asRecorded(w *wanted, e *ledger.Entry) error {
 	x.tellDiverged(w, e)
 	c := &w.call
+	if c.Op != e.Op || string(c.Connection) != e.Connection && !routable(e.Args) {
+		return fault.New(fault.OutcomeUnknown, "%s of %s was about to be sent in its place, and the program asks for something else now", e.Op, e.Connection).
+			WithHint("Resume with the program that began the run, or give the step another id.")
+	}
 	same := x.asksAgain(c, e)
 	if !e.Redacted || !same {
 		c.Args = e.Args
@@ -117,6 +122,10 @@ func (x *execution) asRecorded(w *wanted, e *ledger.Entry) error {
 	}
 	return nil
 }
+
+// routable reports whether references may have taken a call to another connection
+// than the one it was addressed to.
+func routable(args json.RawMessage) bool { return bytes.Contains(args, []byte(`"$ref"`)) }
 
 // asksAgain reports whether a call is the recorded one but for credentials.
 func (x *execution) asksAgain(c *gates.Call, e *ledger.Entry) bool {

@@ -162,3 +162,20 @@ type mute struct{ provider.Conn }
 func (m mute) Call(context.Context, *provider.CallRequest) (*provider.CallResult, error) {
 	return nil, provider.NotSent(errors.New("no route"))
 }
+
+func TestAnotherCallInThePlaceOfADoubtfulOneIsNotSent(t *testing.T) {
+	st, s := store.Memory(), newShaky(facts(provider.Facts{Once: true}))
+	defer st.Close()
+	dies(t, st, s, three())
+	h := open(t, harness.Config{Store: st, Connections: attached("a", s)})
+	other := three()
+	other.Steps[1] = steps.Call{ID: "y", Connection: "a", Op: "end"}
+	_, err := h.Run(t.Context(), other, "in", in1())
+	wantCode(t, err, fault.OutcomeUnknown)
+	if diff := cmp.Diff([]string{"add", "hang"}, s.called()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	if out, err := h.Run(t.Context(), three(), "in", in1()); err != nil || string(out) != "3" {
+		t.Errorf("with the old program it came to %s, %v", out, err)
+	}
+}
