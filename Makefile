@@ -37,6 +37,10 @@ test-long: setup peers ## The long variants of the tests, the MCP conformance su
 	@$(MAKE) conformance
 	@scripts/fuzz 10s
 
+.PHONY: crash
+crash: ## Kill a workflow 2,000 times, at every write, send and receive, and resume it
+	BRIDLE_CRASH=2000 go test -count=1 -timeout 60m -v -run TestARunThatIsKilledAnywhere ./internal/crash | grep -v -e '^=== ' -e '--- PASS'
+
 .PHONY: lint
 lint: fmt-check vet staticcheck mod-check ## gofmt, vet, staticcheck and the module files
 
