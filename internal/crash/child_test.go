@@ -28,11 +28,20 @@ const (
 	thread    = "thr-crash"
 )
 
+// kind is how a child works.
+type kind string
+
+const (
+	directly kind = "run"  // a direct run of the workflow
+	asTurn   kind = "turn" // the workflow answers a message
+	talking  kind = "talk" // a model answers three messages
+)
+
 // orders tell a child what to do, in its environment.
 type orders struct {
 	Peer  string               `json:"peer"`
 	Store string               `json:"store"`
-	Turn  bool                 `json:"turn"` // answer a message, instead of a direct run
+	Kind  kind                 `json:"kind"`
 	OnUn  connection.OnUnknown `json:"onUnknown"`
 	Kill  int64                `json:"kill"` // at which point
 }
@@ -79,7 +88,7 @@ func (o *orders) run(ctx context.Context, f *fuse) (json.RawMessage, error) {
 		return nil, err
 	}
 	peer := newClient(o.Peer, f)
-	h, err := harness.New(harness.Config{Name: "crash", Store: &fusedStore{db, f}, Model: &parrot{peer}, Graph: workflow(),
+	h, err := harness.New(harness.Config{Name: "crash", Store: &fusedStore{db, f}, Model: &parrot{peer}, Graph: o.graph(),
 		Tools: []steps.Tool{nested()}, Secrets: secrets.Map{"token": secrets.NewValue(token)}, Approver: gates.ApproverFunc(approve),
 		Connections: connection.Set{on: {Provider: peer, OnUnknown: o.OnUn}}})
 	if err != nil {
@@ -110,9 +119,20 @@ func tell(ctx context.Context, h *harness.AgentHarness) {
 	}
 }
 
+// graph is what answers messages; nil is a model.
+func (o *orders) graph() steps.Step {
+	if o.Kind == talking {
+		return nil
+	}
+	return workflow()
+}
+
 func (o *orders) answer(ctx context.Context, h *harness.AgentHarness) (json.RawMessage, error) {
-	if !o.Turn {
+	switch o.Kind {
+	case directly:
 		return h.Run(ctx, workflow(), nil, &steps.RunOptions{Execution: directRun})
+	case talking:
+		return talk(ctx, h)
 	}
 	turn, err := h.Execute(ctx, "begin", &harness.ExecuteOptions{Message: message, Thread: thread})
 	if err != nil {

@@ -40,8 +40,9 @@ type undisturbed struct {
 
 func TestARunThatIsKilledAnywhereEndsAsIfItHadNotBeen(t *testing.T) {
 	variants := []variant{
-		{false, connection.ResendUnknown}, {true, connection.ResendUnknown},
-		{false, connection.AskUnknown}, {true, connection.AskUnknown},
+		{directly, connection.ResendUnknown}, {asTurn, connection.ResendUnknown},
+		{directly, connection.AskUnknown}, {asTurn, connection.AskUnknown},
+		{talking, connection.ResendUnknown},
 	}
 	want := map[variant]*undisturbed{}
 	for _, v := range variants {
@@ -159,6 +160,8 @@ func (t *trial) check(want *undisturbed) {
 	case t.result.Err != "":
 		t.Errorf("failed: %s", t.result.Err)
 		return
+	case t.kind == talking:
+		t.checkTalk()
 	case doubt == "":
 		t.checkSame(want)
 	}

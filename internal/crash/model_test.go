@@ -27,7 +27,8 @@ func (p *parrot) Stream(ctx context.Context, req *model.Request) iter.Seq2[model
 	}
 }
 
-// script is the reply to a conversation.
+// script is the reply to a conversation. Without instructions it is the user who
+// says what to do.
 func script(req *model.Request) *model.Reply {
 	rounds := strings.Split(req.Instructions, "\n")
 	asked, results := 0, sha256.New()
@@ -36,6 +37,9 @@ func script(req *model.Request) *model.Reply {
 		case it.Role == model.User:
 			asked = 0 // what came before was said to somebody else
 			results.Reset()
+			if req.Instructions == "" {
+				rounds = strings.Split(it.Text(), "\n")
+			}
 		case it.Type == model.ToolCall:
 			asked++
 		case it.Type == model.ToolResult:

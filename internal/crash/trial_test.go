@@ -21,19 +21,15 @@ import (
 
 // variant is one way to run the workflow.
 type variant struct {
-	turn      bool
+	kind      kind
 	onUnknown connection.OnUnknown
 }
 
 func (v variant) String() string {
-	name := "run"
-	if v.turn {
-		name = "turn"
-	}
 	if v.onUnknown == connection.AskUnknown {
-		return name + "-ask"
+		return string(v.kind) + "-ask"
 	}
-	return name + "-" + string(v.onUnknown)
+	return string(v.kind) + "-" + string(v.onUnknown)
 }
 
 // trial is one execution from its beginning to its end, in as many processes as
@@ -50,11 +46,12 @@ type trial struct {
 	unclear map[string]string    // what the last kill left open: the operation by path
 	doubted map[string]string    // what any kill left open without a task
 	told    map[string]bool      // paths that the last process remarked on
+	ever    map[string]bool      // paths that any process remarked on
 	result  *result
 }
 
 func newTrial(t *testing.T, v variant) *trial {
-	return &trial{T: t, variant: v, peer: newPeer(t), dir: t.TempDir(), doubts: map[provider.Key]int{}, doubted: map[string]string{}}
+	return &trial{T: t, variant: v, peer: newPeer(t), dir: t.TempDir(), doubts: map[provider.Key]int{}, doubted: map[string]string{}, ever: map[string]bool{}}
 }
 
 // run runs children, each of which is killed at a point, and a last one that is
@@ -77,7 +74,7 @@ func (t *trial) run(kills ...int64) {
 func (t *trial) attempt(kill int64) {
 	t.Helper()
 	t.told, t.result = map[string]bool{}, nil
-	out, problem := t.child(orders{Peer: t.peer.address(), Store: t.store(), Turn: t.turn, OnUn: t.onUnknown, Kill: kill})
+	out, problem := t.child(orders{Peer: t.peer.address(), Store: t.store(), Kind: t.kind, OnUn: t.onUnknown, Kill: kill})
 	killed := false
 	for _, text := range strings.Split(strings.TrimSpace(out), "\n") {
 		var s said
@@ -91,7 +88,7 @@ func (t *trial) attempt(kill int64) {
 		case s.Result != nil:
 			t.result = s.Result
 		case s.Told != "":
-			t.told[s.Told] = true
+			t.told[s.Told], t.ever[s.Told] = true, true
 		}
 	}
 	if killed == (t.result != nil) {
