@@ -62,7 +62,7 @@ func (h *AgentHarness) reload() error {
 	}
 	var threads []*thread
 	for _, known := range waiting {
-		m, err := h.recallMessage(known)
+		m, err := h.recallMessage(ctx, known)
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,18 @@ func (h *AgentHarness) reload() error {
 }
 
 // recallMessage makes a message of its record; nil if this process knows it.
-func (h *AgentHarness) recallMessage(known *ledger.Message) (*message, error) {
+func (h *AgentHarness) recallMessage(ctx context.Context, known *ledger.Message) (*message, error) {
+	if known.Execution != "" {
+		// A turn that ended answered all its messages: this one had joined it, and was
+		// not part of it when it was taken up.
+		x, ok, err := h.ledger.Execution(ctx, known.Execution)
+		if err != nil {
+			return nil, err
+		}
+		if !ok || x.State != ledger.Running {
+			known.Execution = ""
+		}
+	}
 	m := &message{id: MessageID(known.ID), assigned: make(chan struct{}), done: make(chan struct{}),
 		opts: ExecuteOptions{Delivery: Delivery(known.Delivery)}, stored: known.Execution, attached: known.Attached}
 	if err := json.Unmarshal(known.Items, &m.items); err != nil {
@@ -162,6 +173,7 @@ func (x *execution) againTurn(ctx context.Context, tn *turn) ([]*message, error)
 			back = append(back, m)
 			return true
 		}
+		m.assign(x.id)
 		return false
 	})
 	t := x.turn

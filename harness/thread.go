@@ -116,10 +116,7 @@ func (t *thread) next(ctx context.Context) (*turn, context.Context) {
 	tctx, cancel := context.WithCancelCause(ctx)
 	if t.turn = t.resumed(); t.turn != nil {
 		t.turn.cancel, t.turn.done = cancel, make(chan struct{})
-		for _, m := range t.turn.messages {
-			m.assign(t.turn.execution)
-		}
-		return t.turn, tctx
+		return t.turn, tctx // which messages it answers is seen from its record
 	}
 	n := 1
 	for n < len(t.queue) && t.queue[0].shares() && t.queue[n].shares() {
