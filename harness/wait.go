@@ -31,6 +31,9 @@ func (r *runtime) Wait(ctx context.Context, path steps.Path, s *steps.Wait, arou
 	l := &listening{x: r.x, sup: sup, filter: s.Filter,
 		call: gates.Call{Connection: s.Target(), Op: s.Event, Args: args, Secrets: marked, Source: gates.SourceStep,
 			Step: string(path), Key: stepKey(r.x.id, string(path)), Execution: r.x.id, Thread: r.x.thread}}
+	if s.Timeout > 0 {
+		l.deadline = r.x.h.clock().Add(s.Timeout)
+	}
 	ctx, cancel := l.takeUp(ctx, string(path))
 	defer cancel()
 	ctx, end := r.x.h.span(ctx, event.Span{Kind: event.SpanWait, Name: s.Event, Thread: r.x.thread,
@@ -57,7 +60,9 @@ func (l *listening) takeUp(ctx context.Context, path string) (context.Context, c
 	if e.Deadline.IsZero() {
 		return ctx, func() {}
 	}
-	return context.WithDeadline(ctx, e.Deadline)
+	l.deadline = e.Deadline
+	return context.WithDeadlineCause(ctx, e.Deadline, fault.New(fault.Timeout, "not done within the time it had before the run was cut").
+		At(string(l.call.Connection), l.call.Op))
 }
 
 // listening is one wait at work.
@@ -69,8 +74,10 @@ type listening struct {
 	link   *link  // that is listened to
 	gate   string // that refused to listen
 	cursor provider.Cursor
-	noted  bool // the beginning is in the ledger
-	failed int  // times in a row that listening ended without an event
+	// deadline is the end of the step's own time; the run's is that of each attempt.
+	deadline time.Time
+	noted    bool // the beginning is in the ledger
+	failed   int  // times in a row that listening ended without an event
 
 	resumed bool // an earlier attempt began it
 }
@@ -197,8 +204,7 @@ func (l *listening) note(ctx context.Context) error {
 	if l.resumed && l.cursor == "" {
 		l.tellGap("the source keeps no cursors: what happened since the run was cut is not seen")
 	}
-	deadline, _ := ctx.Deadline()
-	return l.x.rec.Amend(ctx, l.call.Step, func(e *ledger.Entry) { e.Cursor, e.Deadline = l.cursor, deadline })
+	return l.x.rec.Amend(ctx, l.call.Step, func(e *ledger.Entry) { e.Cursor, e.Deadline = l.cursor, l.deadline })
 }
 
 // request is the listening as the gates see it.
