@@ -37,6 +37,10 @@ type execution struct {
 
 	approvals atomic.Bool // somebody was asked for one, now or before a restart
 
+	itemsOnce sync.Once
+	itemsFrom string       // how ids of items begin; set by itemsOnce
+	itemsMade atomic.Int64 // how many there are
+
 	mu     sync.Mutex
 	calls  map[string]bool // call ids seen
 	told   map[string]bool // remarks made

@@ -3,6 +3,7 @@ package harness
 import (
 	"crypto/rand"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -17,6 +18,14 @@ func newID(prefix string) string {
 		id[i] |= 0x20 // small letters; digits have the bit already
 	}
 	return string(id)
+}
+
+// itemID makes an id for an item of this execution: one that no one can guess,
+// for the first of them, and a number, since asking the system for randomness
+// each time costs more than a gate.
+func (x *execution) itemID() string {
+	x.itemsOnce.Do(func() { x.itemsFrom = newID("itm-") })
+	return x.itemsFrom + "-" + strconv.FormatInt(x.itemsMade.Add(1), 10)
 }
 
 // maxID bounds ids that callers choose.

@@ -113,7 +113,7 @@ func userText(input json.RawMessage) (string, bool) {
 func (d *dialogue) say(items ...model.Item) {
 	for i := range items {
 		if items[i].ID == "" {
-			items[i].ID = newID("itm-")
+			items[i].ID = d.r.x.itemID()
 		}
 	}
 	items = d.r.x.h.redactor().items(items)
@@ -210,7 +210,7 @@ func (d *dialogue) once(ctx context.Context, c model.Item) (model.Item, error) {
 		return *known, nil
 	}
 	it := d.run(ctx, c)
-	it.ID = newID("itm-")
+	it.ID = d.r.x.itemID()
 	return it, d.keepResult(ctx, path, &it)
 }
 
