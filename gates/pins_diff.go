@@ -12,6 +12,7 @@ import (
 
 	"github.com/bridle-dev/bridle/internal/schema"
 	"github.com/bridle-dev/bridle/provider"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 const (
@@ -199,7 +200,7 @@ func (d *differ) values(path string, was, now any) {
 
 func (d *differ) objects(path string, was, now map[string]any) {
 	for _, name := range sortedNames(was, now) {
-		d.values(path+"/"+pointerEscape(name), member(was, name), member(now, name))
+		d.values(string(jsontext.Pointer(path).AppendToken(name)), member(was, name), member(now, name))
 	}
 }
 
@@ -221,10 +222,6 @@ func item(array []any, i int) any {
 		return array[i]
 	}
 	return absent{}
-}
-
-func pointerEscape(name string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }
 
 func sortedNames[V any](a, b map[string]V) []string {

@@ -13,7 +13,6 @@ import (
 	"github.com/bridle-dev/bridle/internal/schema"
 	"github.com/bridle-dev/bridle/refs"
 	"github.com/bridle-dev/bridle/secrets"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // special is a place in the arguments that stands for something else: a
@@ -85,9 +84,9 @@ func (f *flight) standsFor(path []string, v map[string]any) (any, bool, *fault.I
 	case !sealed:
 		return nil, false, nil
 	case malformed != nil:
-		return nil, false, &fault.Issue{Path: pointer(path), Code: fault.RefForged, Message: "is no sound reference"}
+		return nil, false, &fault.Issue{Path: schema.Pointer(path), Code: fault.RefForged, Message: "is no sound reference"}
 	}
-	f.specials = append(f.specials, special{path: pointer(path), ref: ref})
+	f.specials = append(f.specials, special{path: schema.Pointer(path), ref: ref})
 	return ref.ID(), true, nil
 }
 
@@ -97,7 +96,7 @@ const anySecret = "secret"
 // secretAt notes a secret if its author, or the host for models, put it there.
 // Anything else of that shape is data, which no model may write.
 func (f *flight) secretAt(path []string, name string) (bool, *fault.Issue) {
-	at := pointer(path)
+	at := schema.Pointer(path)
 	ref := secrets.Ref(name)
 	switch {
 	case f.authored(at, name):
@@ -292,13 +291,4 @@ func (w *rewriter) below(token string, v any) (any, bool) {
 	out, changed := w.node(v)
 	w.path = w.path[:len(w.path)-1]
 	return out, changed
-}
-
-// pointer writes a path as a JSON Pointer (RFC 6901).
-func pointer(path []string) string {
-	var p jsontext.Pointer
-	for _, token := range path {
-		p = p.AppendToken(token)
-	}
-	return string(p)
 }

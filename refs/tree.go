@@ -4,7 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // place is where a child is in its parent: at a name of an object, or at an
@@ -21,29 +22,19 @@ type pointer []place
 
 // String spells the JSON Pointer of RFC 6901.
 func (p pointer) String() string {
-	var b strings.Builder
+	var out jsontext.Pointer
 	for _, at := range p {
-		b.WriteByte('/')
 		if at.index != inObject {
-			b.WriteString(strconv.Itoa(at.index))
+			out = out.AppendToken(strconv.Itoa(at.index))
 			continue
 		}
-		b.WriteString(strings.ReplaceAll(strings.ReplaceAll(at.name, "~", "~0"), "/", "~1"))
+		out = out.AppendToken(at.name)
 	}
-	return b.String()
+	return string(out)
 }
 
 // split takes a JSON Pointer apart.
-func split(path string) []string {
-	if path == "" {
-		return nil
-	}
-	names := strings.Split(strings.TrimPrefix(path, "/"), "/")
-	for i, name := range names {
-		names[i] = strings.ReplaceAll(strings.ReplaceAll(name, "~1", "/"), "~0", "~")
-	}
-	return names
-}
+func split(path string) []string { return slices.Collect(jsontext.Pointer(path).Tokens()) }
 
 // rewriter goes through a tree and copies what it changes.
 type rewriter struct {

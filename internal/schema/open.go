@@ -33,7 +33,7 @@ func (w *walk) mayPass(e *jsonschema.ValidationError) bool {
 		*kind.MinProperties, *kind.MaxProperties, *kind.MinItems, *kind.MaxItems:
 		return false
 	}
-	at := pointer(e.InstanceLocation)
+	at := Pointer(e.InstanceLocation)
 	for _, open := range w.open {
 		if open == at || strings.HasPrefix(open, at+"/") {
 			return true

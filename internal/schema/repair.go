@@ -66,7 +66,7 @@ func misread(e *jsonschema.ValidationError, tree any, found map[string]any) {
 		return
 	}
 	if _, value, issue := Canonical([]byte(text), maxRepairDepth); issue == nil && wanted(k.Want, value) {
-		found[pointer(e.InstanceLocation)] = value
+		found[Pointer(e.InstanceLocation)] = value
 	}
 }
 

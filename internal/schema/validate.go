@@ -61,7 +61,7 @@ type walk struct {
 }
 
 func (w *walk) add(path []string, message string) {
-	w.found = append(w.found, fault.Issue{Path: cut(pointer(path)), Message: message})
+	w.found = append(w.found, fault.Issue{Path: cut(Pointer(path)), Message: message})
 }
 
 func (w *walk) error(e *jsonschema.ValidationError) {
@@ -199,7 +199,8 @@ func child(node any, token string) any {
 // tokens are the parts of a JSON Pointer.
 func tokens(at string) []string { return slices.Collect(jsontext.Pointer(at).Tokens()) }
 
-func pointer(path []string) string {
+// Pointer writes a path as a JSON Pointer (RFC 6901).
+func Pointer(path []string) string {
 	var p jsontext.Pointer
 	for _, token := range path {
 		p = p.AppendToken(token)
