@@ -366,7 +366,8 @@ type ListenRequest struct {
 	After Cursor          // deliver what came after it; "" is from now on
 }
 
-// Subscription is a live stream of events, for one reader.
+// Subscription is a live stream of events, for one reader. One that can hand over
+// many at a time is a [Batcher] as well.
 type Subscription interface {
 	// Cursor is the position at which the stream became live.
 	Cursor() Cursor

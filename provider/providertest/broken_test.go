@@ -263,6 +263,28 @@ var brokenFakes = []struct {
 	{"ends a stream in silence when the peer dies", "Listen/the peer's death ends the stream with an error", func(*testing.T) *fake {
 		return streaming(func(_ *provider.ListenRequest, events []provider.Event) []provider.Event { return events })
 	}},
+	{"repeats an event of a batch", "Batch/tells what Events tells", func(*testing.T) *fake {
+		return batching(func(batch []provider.Event) [][]provider.Event {
+			return [][]provider.Event{append(batch, batch[0])}
+		})
+	}},
+	{"hands over an empty batch", "Batch/tells what Events tells", func(*testing.T) *fake {
+		return batching(func(batch []provider.Event) [][]provider.Event {
+			return [][]provider.Event{nil, batch}
+		})
+	}},
+	{"can be read in both ways", "Batch/a subscription is read in one of two ways", func(*testing.T) *fake {
+		return heard(func(ctx context.Context, req *provider.ListenRequest, next provider.Listener) (provider.Subscription, error) {
+			sub, err := next.Listen(ctx, req)
+			return generous{sub}, err
+		})
+	}},
+	{"fails after Close", "Batch/Close ends a reader without an error", func(*testing.T) *fake {
+		return heard(func(ctx context.Context, req *provider.ListenRequest, next provider.Listener) (provider.Subscription, error) {
+			sub, err := next.Listen(ctx, req)
+			return sulking{sub}, err
+		})
+	}},
 	{"knows every task", "Task/an unknown one is refused", func(*testing.T) *fake {
 		return &fake{wrap: func(c provider.Conn) provider.Conn { return knowing{c} }}
 	}},
@@ -432,6 +454,57 @@ func gather(first provider.Event, in <-chan provider.Event) []provider.Event {
 		case <-pause.C:
 			return batch
 		}
+	}
+}
+
+// batching makes a fake that hands over batches, tampered with.
+func batching(tamper func([]provider.Event) [][]provider.Event) *fake {
+	return heard(func(ctx context.Context, req *provider.ListenRequest, next provider.Listener) (provider.Subscription, error) {
+		sub, err := next.Listen(ctx, req)
+		return batched{sub, tamper}, err
+	})
+}
+
+// batched hands over what tamper makes of each event.
+type batched struct {
+	provider.Subscription
+	tamper func([]provider.Event) [][]provider.Event
+}
+
+func (b batched) Batches() iter.Seq2[[]provider.Event, error] {
+	return func(yield func([]provider.Event, error) bool) {
+		for e, err := range b.Events() {
+			for _, batch := range b.tamper([]provider.Event{e}) {
+				if !yield(batch, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// generous forgets that its batches were read.
+type generous struct{ provider.Subscription }
+
+func (generous) Events() iter.Seq2[provider.Event, error] {
+	return func(func(provider.Event, error) bool) {}
+}
+
+func (generous) Batches() iter.Seq2[[]provider.Event, error] {
+	return func(func([]provider.Event, error) bool) {}
+}
+
+// sulking ends its batches with an error, whatever the reason.
+type sulking struct{ provider.Subscription }
+
+func (s sulking) Batches() iter.Seq2[[]provider.Event, error] {
+	return func(yield func([]provider.Event, error) bool) {
+		for e, err := range s.Events() {
+			if !yield([]provider.Event{e}, err) {
+				return
+			}
+		}
+		yield(nil, fault.New(fault.Closed, "closed"))
 	}
 }
 

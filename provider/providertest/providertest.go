@@ -131,7 +131,7 @@ func cases() []testCase {
 	var all []testCase
 	for _, group := range [][]testCase{
 		connectCases(), describeCases(), callCases(), ownershipCases(), cancelCases(),
-		releaseCases(), deathCases(), onceCases(), readCases(), listenCases(),
+		releaseCases(), deathCases(), onceCases(), readCases(), listenCases(), batchCases(),
 		replayCases(), taskCases(), askCases(), provisionCases(), changeCases(), secretCases(),
 	} {
 		all = append(all, group...)
