@@ -19,6 +19,7 @@ const (
 	SourceModel    Source = "model"    // a model, through a tool
 	SourceStep     Source = "step"     // a step that a program wrote
 	SourceDocument Source = "document" // a node of a workflow document
+	SourceTrigger  Source = "trigger"  // a trigger that listens
 )
 
 // Call describes one call to whoever judges it. A [Hook] gets a copy with

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/bridle-dev/bridle/connection"
+	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/refs"
 )
@@ -23,7 +24,7 @@ type Catalog struct {
 	ops      map[string]*entry
 	reads    map[string]*entry
 	events   map[string]int
-	payloads []marksOnce // of the manifest's events
+	payloads []payload // of the manifest's events
 
 	mu    sync.Mutex
 	found []string // problems of schemas compiled so far; guarded by mu
@@ -73,7 +74,7 @@ func NewCatalog(name connection.Name, m *provider.Manifest) *Catalog {
 		ops:      make(map[string]*entry, len(m.Operations)),
 		reads:    make(map[string]*entry, len(m.Reads)),
 		events:   make(map[string]int, len(m.Events)),
-		payloads: make([]marksOnce, len(m.Events)),
+		payloads: make([]payload, len(m.Events)),
 	}
 	for _, op := range m.Operations {
 		c.add(c.ops, op, op.Args)
@@ -88,6 +89,7 @@ func NewCatalog(name connection.Name, m *provider.Manifest) *Catalog {
 	for i, e := range m.Events {
 		if _, taken := c.events[e.Name]; !taken {
 			c.events[e.Name] = i
+			c.payloads[i].schema = c.schema(e.Name, "payload", e.Payload)
 		}
 	}
 	return c
@@ -188,9 +190,32 @@ func (c *Catalog) payloadMarks(name string) *refs.Marks {
 	if !ok {
 		return nil
 	}
-	return c.payloads[i].read(c.manifest.Events[i].Payload, func(problem string) {
+	return c.payloads[i].marks.read(c.manifest.Events[i].Payload, func(problem string) {
 		c.note(name + ": schema of the payload " + problem)
 	})
+}
+
+// payload is what the schema of an event's payload says.
+type payload struct {
+	marks  marksOnce
+	schema *Schema
+}
+
+// payloadIssues are how the payload of an event, which is JSON, differs from its
+// schema. One that is not there is as null is.
+func (c *Catalog) payloadIssues(e provider.Event) []fault.Issue {
+	if c == nil {
+		return nil
+	}
+	i, ok := c.events[e.Type]
+	if !ok || c.payloads[i].schema.Usable() != nil {
+		return nil
+	}
+	value := e.Payload
+	if value == nil {
+		value = json.RawMessage("null")
+	}
+	return c.payloads[i].schema.Check(value)
 }
 
 // Manifest returns a copy of the manifest the catalog was made from.

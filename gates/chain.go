@@ -3,14 +3,11 @@ package gates
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/bridle-dev/bridle/connection"
-	"github.com/bridle-dev/bridle/fault"
-	"github.com/bridle-dev/bridle/internal/schema"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/refs"
 	"github.com/bridle-dev/bridle/secrets"
@@ -298,57 +295,6 @@ func (c *Chain) Tool(ctx context.Context, r *ToolRequest) *Outcome {
 		target: &Target{}, entry: &entry{def: r.Call.Operation, args: r.Args}}
 	f.send = func(ctx context.Context) error { return f.invoke(ctx, r) }
 	return f.run(ctx, c.tools)
-}
-
-// Event takes an event the way back: credentials in it are replaced, and
-// references are sealed for the call that listened. A cursor with a credential in
-// it is left out, since it would lead nowhere; whoever listens on takes the one
-// that came. A payload that is no JSON, or longer than a result may be, is
-// result_invalid, and the event comes without it; whether it fits the event's
-// schema is not checked in this version.
-func (c *Chain) Event(ctx context.Context, r *Request, e provider.Event) (provider.Event, error) {
-	issue, marks := c.payloadIssue(e.Payload), r.Target.Catalog.payloadMarks(e.Type)
-	if issue != nil {
-		e.Payload = nil
-	}
-	e = c.cleanEvent(e)
-	if issue != nil {
-		return e, &fault.Error{Code: fault.ResultInvalid, Op: e.Type,
-			Issues: []fault.Issue{*issue}, Err: errors.New("the event's payload cannot be used")}
-	}
-	f := c.flight(r)
-	if e.Identity != nil {
-		f.call.Identity = *e.Identity
-	}
-	var err error
-	if e.Payload, err = f.seal(ctx, e.Payload, marks); err != nil {
-		e.Payload = nil
-		return e, c.Error(f.place(err))
-	}
-	return e, nil
-}
-
-// cleanEvent replaces credentials. The same id comes back the same.
-func (c *Chain) cleanEvent(e provider.Event) provider.Event {
-	e.ID, e.Type = provider.EventID(c.scrub.String(string(e.ID))), c.scrub.String(e.Type)
-	if c.scrub.Bytes([]byte(e.Cursor)) {
-		e.Cursor = ""
-	}
-	if e.Identity != nil {
-		e.Identity = new(c.Identity(*e.Identity))
-	}
-	e.Payload = c.scrub.JSON(e.Payload)
-	return e
-}
-
-func (c *Chain) payloadIssue(payload json.RawMessage) *fault.Issue {
-	switch {
-	case payload == nil:
-		return nil
-	case len(payload) > c.maxResult:
-		return tooLong(len(payload), c.maxResult)
-	}
-	return schema.Valid(payload, maxResultDepth)
 }
 
 // Error takes an error the way back: credentials in its text are replaced and
