@@ -155,7 +155,7 @@ func (x *execution) againTurn(ctx context.Context, tn *turn) ([]*message, error)
 	_, err := x.takeUp(ctx, x.h.graph, func(prior *ledger.Execution, _ json.RawMessage) error {
 		first = prior.Messages
 		return nil
-	})
+	}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/steps"
+	"github.com/bridle-dev/bridle/store"
 )
 
 // Executions yields what the ledger knows of executions, in the order of their
@@ -113,7 +114,7 @@ func (h *AgentHarness) resume(ctx context.Context, r *Restored, s steps.Step) (j
 		return nil, err
 	}
 	defer h.leave(x)
-	input, err := x.takeUp(ctx, s, nil)
+	input, err := x.takeUp(ctx, s, nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -123,8 +124,9 @@ func (h *AgentHarness) resume(ctx context.Context, r *Restored, s steps.Step) (j
 	return h.runRecorded(ctx, x, s, u, input, nil)
 }
 
-// takeUp takes up the record of an earlier attempt, and returns its input.
-func (x *execution) takeUp(ctx context.Context, s steps.Step, check func(*ledger.Execution, json.RawMessage) error) (json.RawMessage, error) {
+// takeUp takes up the record of an earlier attempt, with whatever also writes,
+// and returns its input.
+func (x *execution) takeUp(ctx context.Context, s steps.Step, check func(*ledger.Execution, json.RawMessage) error, also func(store.Tx) error) (json.RawMessage, error) {
 	rec, prior, input, err := x.h.ledger.Resume(ctx, x.id, func(prior *ledger.Execution, input json.RawMessage) error {
 		if prior.Step != string(s.StepID()) {
 			return fault.New(fault.StepInvalid, "execution %s began with step %s, not with %s", fault.Quote(string(x.id)),
@@ -134,7 +136,7 @@ func (x *execution) takeUp(ctx context.Context, s steps.Step, check func(*ledger
 			return nil
 		}
 		return check(prior, input)
-	})
+	}, also)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +177,7 @@ func (x *execution) open(ctx context.Context, s steps.Step, input json.RawMessag
 	if prior, ok, err := x.h.ledger.Execution(ctx, x.id); err != nil || ok && prior.State == ledger.Done {
 		return &outcome{out, failed}, err
 	}
-	_, err = x.takeUp(ctx, s, x.sameRun(input))
+	_, err = x.takeUp(ctx, s, x.sameRun(input), nil)
 	return nil, err
 }
 

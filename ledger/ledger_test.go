@@ -60,7 +60,7 @@ func failed(path string, code fault.Code) ledger.Entry {
 // crashed takes up x after a restart of its process.
 func crashed(t *testing.T, s store.Store) *ledger.Log {
 	t.Helper()
-	g, _, _, err := open(t, s).Resume(t.Context(), "x", nil)
+	g, _, _, err := open(t, s).Resume(t.Context(), "x", nil, nil)
 	must(t, err)
 	return g
 }
@@ -90,7 +90,7 @@ func TestARunThatDiedReplaysWhatItRecorded(t *testing.T) {
 	s, err = bolt.Open(path, nil)
 	must(t, err)
 	defer s.Close()
-	again, x, input, err := open(t, s).Resume(t.Context(), "x", nil)
+	again, x, input, err := open(t, s).Resume(t.Context(), "x", nil, nil)
 	must(t, err)
 	if x.Attempts != 2 || x.Thread != "t" || x.State != ledger.Running || string(input) != `{"in":1}` {
 		t.Errorf("resumed %+v with %s", x, input)
@@ -166,10 +166,10 @@ func TestAnIDIsUsedOnce(t *testing.T) {
 		t.Errorf("begun twice: %v", err)
 	}
 	must(t, g.End(t.Context(), ledger.Done, json.RawMessage(`"out"`), nil, nil))
-	if _, _, _, err := l.Resume(t.Context(), "x", nil); !errors.Is(err, fault.ExecutionExists) {
+	if _, _, _, err := l.Resume(t.Context(), "x", nil, nil); !errors.Is(err, fault.ExecutionExists) {
 		t.Errorf("resumed though done: %v", err)
 	}
-	if _, _, _, err := l.Resume(t.Context(), "gone", nil); !errors.Is(err, fault.ExecutionUnknown) {
+	if _, _, _, err := l.Resume(t.Context(), "gone", nil, nil); !errors.Is(err, fault.ExecutionUnknown) {
 		t.Errorf("resumed what there is not: %v", err)
 	}
 	out, failed, ok, err := l.Result(t.Context(), "x")
@@ -187,6 +187,9 @@ func TestAResumeThatIsRefusedChangesNothing(t *testing.T) {
 			t.Errorf("asked about %+v with %s", x, input)
 		}
 		return fault.StepInvalid
+	}, func(store.Tx) error {
+		t.Error("it wrote")
+		return nil
 	})
 	if !errors.Is(err, fault.StepInvalid) {
 		t.Errorf("got %v", err)
@@ -194,6 +197,30 @@ func TestAResumeThatIsRefusedChangesNothing(t *testing.T) {
 	if after, _, _ := l.Execution(t.Context(), "x"); !cmp.Equal(before, after) {
 		t.Errorf("it is now %+v", after)
 	}
+}
+
+func TestWhatJoinsAResumeIsWrittenWithItOrNotAtAll(t *testing.T) {
+	s := store.Memory()
+	l := open(t, s)
+	must(t, begin(t, l, "x").End(t.Context(), ledger.Failed, nil, fault.New(fault.OpFailed, "x"), nil))
+	also := func(err error) func(store.Tx) error {
+		return func(tx store.Tx) error { return errors.Join(tx.Put("mine", "k", []byte("v")), err) }
+	}
+	if _, _, _, err := l.Resume(t.Context(), "x", nil, also(fault.Closed)); !errors.Is(err, fault.Closed) {
+		t.Errorf("got %v", err)
+	}
+	if x, _, _ := l.Execution(t.Context(), "x"); x.Attempts != 1 || x.State != ledger.Failed {
+		t.Errorf("it is now %+v", x)
+	}
+	if _, _, _, err := l.Resume(t.Context(), "x", nil, also(nil)); err != nil {
+		t.Fatal(err)
+	}
+	must(t, s.View(t.Context(), func(tx store.Tx) error {
+		if _, ok, err := tx.Get("mine", "k"); !ok || err != nil {
+			t.Errorf("what joined is not there: %v", err)
+		}
+		return nil
+	}))
 }
 
 func TestAFailedRunCanBeResumed(t *testing.T) {
@@ -356,7 +383,7 @@ func TestDamagedRecordsAreErrors(t *testing.T) {
 	l := open(t, s)
 	must(t, begin(t, l, "x").Settle(t.Context(), done("/a#1", `"`+strings.Repeat("x", 1<<20)+`"`)))
 	must(t, s.Update(t.Context(), func(tx store.Tx) error { return tx.Delete("ledger/large", "x:/a#1:000001") }))
-	if _, _, _, err := l.Resume(t.Context(), "x", nil); !errors.Is(err, fault.StoreFailed) {
+	if _, _, _, err := l.Resume(t.Context(), "x", nil, nil); !errors.Is(err, fault.StoreFailed) {
 		t.Errorf("a lost chunk: %v", err)
 	}
 	must(t, s.Update(t.Context(), func(tx store.Tx) error { return tx.Put("ledger/executions", "x", []byte("{")) }))

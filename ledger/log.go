@@ -105,8 +105,8 @@ func during(tx store.Tx, also func(store.Tx) error) error {
 // Resume takes up an execution that died, failed or was cancelled, and returns
 // its input. One that is done, or that there is not, is refused with
 // EXECUTION_EXISTS and EXECUTION_UNKNOWN. Before anything changes, check, if it
-// is not nil, may refuse.
-func (l *Ledger) Resume(ctx context.Context, id provider.ExecutionID, check func(*Execution, json.RawMessage) error) (*Log, *Execution, json.RawMessage, error) {
+// is not nil, may refuse; also, if it is not nil, writes in the same transaction.
+func (l *Ledger) Resume(ctx context.Context, id provider.ExecutionID, check func(*Execution, json.RawMessage) error, also func(store.Tx) error) (*Log, *Execution, json.RawMessage, error) {
 	g := l.log(id)
 	var r *record
 	var input json.RawMessage
@@ -136,7 +136,10 @@ func (l *Ledger) Resume(ctx context.Context, id provider.ExecutionID, check func
 		}
 		r.State, r.Updated, r.Err, r.Fault = Running, g.now(), "", nil
 		r.Attempts++
-		return putRecord(tx, r)
+		if err := putRecord(tx, r); err != nil {
+			return err
+		}
+		return during(tx, also)
 	})
 	if err != nil {
 		return nil, nil, nil, err
