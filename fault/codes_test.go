@@ -27,7 +27,7 @@ var (
 		"ref_unknown_connection", "ref_mixed_connections", "blob_unavailable", "secret_unavailable", "approval_closed",
 		"op_changed", "budget_exceeded", "audit_failed", "guarded", "connection_unavailable", "pool_timeout", "closed", "timeout", "cancelled", "gap",
 		"step_failed", "fork_partial", "loop_exhausted", "model_failed", "model_rate_limit", "model_rejected", "model_refused",
-		"model_parse_error", "model_stalled", "panicked", "store_failed",
+		"model_parse_error", "model_stalled", "panicked", "store_failed", "store_held",
 	}
 )
 

@@ -81,7 +81,7 @@ const (
 	ProviderInvalid Code = "PROVIDER_INVALID"
 	// ModelInvalid: a model adapter's configuration lacks something or contradicts itself.
 	ModelInvalid Code = "MODEL_INVALID"
-	// StoreUnsupported: a store file of an unknown format, or one that another process holds.
+	// StoreUnsupported: a store, or a record in it, of an unknown format.
 	StoreUnsupported Code = "STORE_UNSUPPORTED"
 )
 
@@ -165,6 +165,9 @@ const (
 	Panicked Code = "panicked"
 	// StoreFailed: the store could not read or write.
 	StoreFailed Code = "store_failed"
+	// StoreHeld: another process, or another store in this one, has the store's
+	// file open. It can be opened once that one has closed it.
+	StoreHeld Code = "store_held"
 )
 
 // Error is a failure with a code and its place. The zero value of a field

@@ -121,7 +121,7 @@ func TestAStoreThatIsOpenNamesTheSocketAsTheWay(t *testing.T) {
 	}
 	defer s.Close()
 	got := shell{t: t}.want(exitUnreachable, "runs", "-json", "-store", path)
-	wantError(t, got, "STORE_UNSUPPORTED")
+	wantError(t, got, "store_held")
 	if !strings.Contains(got.err, "-socket") {
 		t.Errorf("no remedy: %s", got.err)
 	}

@@ -81,7 +81,7 @@ func explain(ctx context.Context, err error) *failure {
 	switch fault.CodeOf(err) {
 	case fault.ExecutionUnknown:
 		f.Exit = exitMissing
-	case fault.StoreUnsupported, fault.StoreFailed, fault.Closed:
+	case fault.StoreUnsupported, fault.StoreFailed, fault.StoreHeld, fault.Closed:
 		f.Exit = exitUnreachable
 	}
 	return f

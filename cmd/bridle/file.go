@@ -32,10 +32,9 @@ func openFile(ctx context.Context, path string) (*file, error) {
 		return nil, err
 	}
 	s, err := bolt.Open(path, nil)
-	if errors.Is(err, fault.StoreUnsupported) {
-		f := explain(ctx, err)
-		return nil, f.hint("If a harness has it open, ask that one: -socket or BRIDLE_SOCKET names the socket on which it serves Admin. " +
-			"Otherwise name a file that a store of this version wrote.")
+	if errors.Is(err, fault.StoreHeld) {
+		return nil, fail(exitUnreachable, string(fault.StoreHeld), "store %s is open elsewhere", fault.Quote(path)).
+			hint("Ask the harness that has it open: -socket or BRIDLE_SOCKET names the socket on which it serves Admin.")
 	}
 	if err != nil {
 		return nil, err

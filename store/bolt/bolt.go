@@ -29,10 +29,10 @@
 //
 // # Errors
 //
-// [Open] fails with STORE_UNSUPPORTED for a file that another store holds open,
-// that something else wrote, or that a later version wrote in a format unknown
-// here; the file is left as it is. It fails with store_failed if the file cannot
-// be read or is damaged.
+// [Open] fails with store_held for a file that another store holds open, and with
+// STORE_UNSUPPORTED for one that something else wrote, or that a later version
+// wrote in a format unknown here; the file is left as it is. It fails with
+// store_failed if the file cannot be read or is damaged.
 //
 // If a commit fails, nothing of it is there. After a failure to write pages, as
 // on a full disk, the store goes on. After one to switch over, the commit is taken

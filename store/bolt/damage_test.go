@@ -80,7 +80,7 @@ func wantReleased(t *testing.T, path string) {
 	if err == nil {
 		err = s.Close()
 	}
-	if errors.Is(err, fault.StoreUnsupported) {
+	if errors.Is(err, fault.StoreHeld) {
 		t.Errorf("the file was not let go of: %v", err)
 	}
 }

@@ -31,7 +31,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := bolt.Open(path, &bolt.Options{LockTimeout: -1}); errors.Is(err, fault.StoreUnsupported) {
+	if _, err := bolt.Open(path, &bolt.Options{LockTimeout: -1}); errors.Is(err, fault.StoreHeld) {
 		fmt.Println("one store holds the file")
 	}
 	s.Close()

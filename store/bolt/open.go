@@ -112,7 +112,7 @@ func (b *boltStore) openError(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, berrors.ErrTimeout):
-		return fault.New(fault.StoreUnsupported, "open store %s: another process or store holds the file: %w", path, err).
+		return fault.New(fault.StoreHeld, "open store %s: another process or store holds the file: %w", path, err).
 			WithHint("Close the other store, or give this one a file of its own.")
 	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrVersionMismatch):
 		return fault.New(fault.StoreUnsupported, "open store %s: not a store file: %w", path, err).

@@ -40,7 +40,7 @@ func wantRefused(t *testing.T, path string, code fault.Code) {
 func TestFileHeldByAnotherStoreIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	s := open(t, path)
-	wantRefused(t, path, fault.StoreUnsupported)
+	wantRefused(t, path, fault.StoreHeld)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
