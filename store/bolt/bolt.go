@@ -57,10 +57,12 @@
 //
 // # The file
 //
-// One process holds the file, and one store in it: reading needs the lock too.
-// The file is created with mode 0600, since records hold what agents said and
-// saw. A store file that others may read or write is set back to 0600 when it is
-// opened. A file whose creation was cut off is made anew.
+// One process holds the file, and one store in it. Those that only read
+// ([Options.ReadOnly]) share it with each other and with no writer: reading needs
+// the lock too, which is flock(2) where there is that. The file is created with
+// mode 0600, since records hold what agents said and saw. A store file that others
+// may read or write is set back to 0600 when it is opened to be written. A file
+// whose creation was cut off is made anew then.
 //
 // Inside, the bucket "meta" holds the format under "format" and the digest under
 // "digest", and each bucket of the store is a bucket of bbolt with "b/" before its
@@ -87,10 +89,19 @@ type Options struct {
 	// LockTimeout is how long Open waits for another store to let go of the
 	// file. Zero means 1 s; negative means to try once.
 	LockTimeout time.Duration
+	// ReadOnly opens a file to be read, and nothing of it is ever changed: it may
+	// lie on a read-only disk, and its mode stays as it is. Any number of stores may
+	// read one file, but none while a store that writes has it open, nor can such a
+	// one open it while they do. Update fails with store_failed, Changed stays
+	// silent. A file that does not exist is store_failed; one whose creation was cut
+	// off is STORE_UNSUPPORTED.
+	ReadOnly bool
 }
 
 // defaultLockTimeout lets a process that is just ending finish its last commit.
 const defaultLockTimeout = time.Second
+
+func (o *Options) readOnly() bool { return o != nil && o.ReadOnly }
 
 // lockTimeout returns the time to wait in the terms of bbolt, to which zero is
 // for ever and anything shorter than its retry interval is once.

@@ -58,6 +58,7 @@ func TestFaultyDiskChild(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) { failEachCall(t, d, k) })
 	}
 	t.Run("name", func(t *testing.T) { synchroniseTheName(t, d) })
+	t.Run("readers", func(t *testing.T) { readOnly(t, d) })
 	t.Run("undo", func(t *testing.T) { stopAfterUndo(t, d) })
 	t.Run("groups", func(t *testing.T) { failGroups(t, d) })
 	t.Run("power", func(t *testing.T) { losePower(t, d) })
@@ -222,6 +223,21 @@ func synchroniseTheName(t *testing.T, d *disk) {
 	open(t, filepath.Join(dir, "store.db"))
 	if !slices.ContainsFunc(d.seen(), func(c call) bool { return c.sync() && c.file == dir }) {
 		t.Error("the directory of a new store was not synchronised")
+	}
+}
+
+// readOnly looks for calls that change a file that is opened to be read.
+func readOnly(t *testing.T, d *disk) {
+	path, _ := written(t)
+	d.begin(nil)
+	s := reading(t, path)
+	_ = contents(t, s)
+	_ = s.Update(t.Context(), func(tx store.Tx) error { return tx.Put("b", "k", nil) })
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if calls := d.seen(); len(calls) > 0 {
+		t.Errorf("a reader made %d calls that change files: %v", len(calls), calls)
 	}
 }
 

@@ -17,7 +17,8 @@ const (
 	bucketPrefix = "b/"
 )
 
-// check verifies the file and reads its format, and writes it into a new one.
+// check verifies the file and reads its format, and writes it into a new one,
+// unless that is to be read only.
 func (b *boltStore) check() error {
 	info, err := b.file.Stat()
 	if err != nil {
@@ -27,6 +28,8 @@ func (b *boltStore) check() error {
 	switch {
 	case err != nil:
 		return b.damaged("open", err)
+	case found.empty && b.readOnly:
+		return b.unfinished()
 	case found.empty:
 		b.created = true
 		return b.writeFormat()

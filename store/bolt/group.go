@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/store"
 	"github.com/bridle-dev/bridle/store/internal/engine"
 )
@@ -44,6 +45,10 @@ func (b *boltStore) Update(ctx context.Context, f func(store.Tx) error) error {
 		return err
 	}
 	defer leave()
+	if b.readOnly {
+		return fault.New(fault.StoreFailed, "update: store %s is opened to be read only", fault.Quote(b.path)).
+			WithHint("Open it without bolt.Options.ReadOnly.")
+	}
 	if err := b.turns.take(ctx, b.gate.Closing()); err != nil {
 		return err
 	}

@@ -21,17 +21,21 @@ import (
 const fileMode fs.FileMode = 0o600
 
 // Open opens the store in the file at path and creates the file if there is
-// none; its directory must exist. The package comment lists the errors. opts
-// may be nil.
+// none, unless it is to be read only; its directory must exist. The package
+// comment lists the errors. opts may be nil.
 func Open(path string, opts *Options) (store.Store, error) {
 	if err := checkRegular(path); err != nil {
 		return nil, err
 	}
-	b := &boltStore{path: path, gate: engine.NewGate()}
+	b := &boltStore{path: path, readOnly: opts.readOnly(), gate: engine.NewGate()}
 	if err := b.openFile(opts.lockTimeout()); err != nil {
 		return nil, err
 	}
-	for _, prepare := range []func() error{b.check, b.restrictMode, b.keepName} {
+	steps := []func() error{b.check}
+	if !b.readOnly {
+		steps = append(steps, b.restrictMode, b.keepName)
+	}
+	for _, prepare := range steps {
 		if err := prepare(); err != nil {
 			_ = b.Close()
 			return nil, err
@@ -61,6 +65,7 @@ func checkRegular(path string) error {
 func (b *boltStore) openFile(lockTimeout time.Duration) error {
 	opts := *bbolt.DefaultOptions
 	opts.Timeout = lockTimeout
+	opts.ReadOnly = b.readOnly
 	opts.FreelistType = bbolt.FreelistMapType
 	opts.OpenFile = func(name string, flag int, mode fs.FileMode) (*os.File, error) {
 		file, err := os.OpenFile(name, flag, mode)
@@ -68,6 +73,9 @@ func (b *boltStore) openFile(lockTimeout time.Duration) error {
 			return nil, err
 		}
 		b.file = file
+		if b.readOnly {
+			return file, b.begun(file)
+		}
 		return file, restart(file)
 	}
 	err := b.protect("open", func() (err error) {
@@ -81,6 +89,21 @@ func (b *boltStore) openFile(lockTimeout time.Duration) error {
 		return err
 	}
 	return b.openError(err)
+}
+
+// begun refuses an empty file, which bbolt would begin to write.
+func (b *boltStore) begun(file *os.File) error {
+	info, err := file.Stat()
+	if err == nil && info.Size() == 0 {
+		return b.unfinished()
+	}
+	return err
+}
+
+// unfinished is the error of a file that there is nothing to read in yet.
+func (b *boltStore) unfinished() error {
+	return fault.New(fault.StoreUnsupported, "open store %s: no store has finished writing it", fault.Quote(b.path)).
+		WithHint("Open it to be written, which makes a store of it, or name another file.")
 }
 
 // restart empties a file whose making was cut off, for bbolt to make it anew: it
@@ -109,8 +132,8 @@ func restart(file *os.File) error {
 func (b *boltStore) openError(err error) error {
 	path := fault.Quote(b.path)
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, errors.Is(err, fault.StoreUnsupported):
+		return err
 	case errors.Is(err, berrors.ErrTimeout):
 		return fault.New(fault.StoreHeld, "open store %s: another process or store holds the file: %w", path, err).
 			WithHint("Close the other store, or give this one a file of its own.")

@@ -16,6 +16,7 @@ import (
 // heed their contexts, and never at the lock of bbolt.
 type boltStore struct {
 	path     string
+	readOnly bool
 	gate     *engine.Gate
 	watchers engine.Watchers
 	db       *bbolt.DB
