@@ -91,10 +91,11 @@ func (b *boltStore) openFile(lockTimeout time.Duration) error {
 	return b.openError(err)
 }
 
-// begun refuses an empty file, which bbolt would begin to write.
+// begun refuses a file whose making was cut off, which somebody who writes would
+// begin again.
 func (b *boltStore) begun(file *os.File) error {
 	info, err := file.Stat()
-	if err == nil && info.Size() == 0 {
+	if err == nil && (info.Size() == 0 || cutOff(file)) {
 		return b.unfinished()
 	}
 	return err
@@ -106,12 +107,20 @@ func (b *boltStore) unfinished() error {
 		WithHint("Open it to be written, which makes a store of it, or name another file.")
 }
 
-// restart empties a file whose making was cut off, for bbolt to make it anew: it
-// has nothing but the heads that bbolt gives to an empty file, if it has both.
+// restart empties a file whose making was cut off, for bbolt to make it anew.
 func restart(file *os.File) error {
+	if !cutOff(file) || !tryLock(file) {
+		return nil // another file, or in the hands of another store
+	}
+	return file.Truncate(0)
+}
+
+// cutOff reports whether a file has nothing but the heads that bbolt gives to an
+// empty file, if it has both.
+func cutOff(file *os.File) bool {
 	first, err := readHead(file, 0, 0)
 	if err != nil {
-		return nil // bbolt will say what it thinks of it
+		return false // bbolt will say what it thinks of it
 	}
 	pageSize := os.Getpagesize()
 	if first.valid() {
@@ -122,10 +131,7 @@ func restart(file *os.File) error {
 		second = make(head, headSize)
 	}
 	blank := first.blank() && second.blank()
-	if blank || !first.initial(0) || !second.initial(1) || !tryLock(file) {
-		return nil // another file, or in the hands of another store
-	}
-	return file.Truncate(0)
+	return !blank && first.initial(0) && second.initial(1)
 }
 
 // openError explains why bbolt refused a file, if it did.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/store"
 	"github.com/bridle-dev/bridle/store/bolt"
@@ -105,6 +107,24 @@ func TestReadersAndAWriterExcludeEachOther(t *testing.T) {
 	open(bolt.Options{ReadOnly: true}, nil)
 }
 
+// head is what a process leaves that dies while bbolt makes a file.
+func head(t *testing.T, dir string) []byte {
+	t.Helper()
+	path := filepath.Join(dir, "new")
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err == nil {
+		err = db.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file[:os.Getpagesize()]
+}
+
 func TestReadingMakesNoStore(t *testing.T) {
 	dir := t.TempDir()
 	bboltFile(t, filepath.Join(dir, "foreign"), "users", "1", "x")
@@ -113,8 +133,9 @@ func TestReadingMakesNoStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	fresh := head(t, dir)
 	for name, content := range map[string][]byte{
-		"empty": {}, "zeros": make([]byte, 64<<10), "text": []byte("not a database\n"), "one byte": {0}, "begun": file[:os.Getpagesize()],
+		"empty": {}, "zeros": make([]byte, 64<<10), "text": []byte("not a database\n"), "one byte": {0}, "begun": file[:os.Getpagesize()], "made": fresh,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 			t.Fatal(err)
@@ -122,7 +143,7 @@ func TestReadingMakesNoStore(t *testing.T) {
 	}
 	for name, code := range map[string]fault.Code{
 		"missing": fault.StoreFailed, "empty": fault.StoreUnsupported, "zeros": fault.StoreUnsupported, "text": fault.StoreUnsupported,
-		"one byte": fault.StoreUnsupported, "foreign": fault.StoreUnsupported, "begun": fault.StoreFailed,
+		"one byte": fault.StoreUnsupported, "foreign": fault.StoreUnsupported, "begun": fault.StoreFailed, "made": fault.StoreUnsupported,
 	} {
 		path := filepath.Join(dir, name)
 		before, _ := os.ReadFile(path)
