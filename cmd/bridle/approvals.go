@@ -54,8 +54,8 @@ type decision struct {
 	Args    json.RawMessage `json:"args,omitempty"`
 }
 
-// pending returns at most so many of what waits, soonest to run out first.
-func (s *socket) pending(ctx context.Context, limit int) ([]*approval, error) {
+// waiting implements source.
+func (s *socket) waiting(ctx context.Context, limit int) ([]*approval, error) {
 	all := []*approval{}
 	for after := ""; ; {
 		var page struct {
@@ -79,8 +79,6 @@ func (s *socket) pending(ctx context.Context, limit int) ([]*approval, error) {
 // everything is more approvals than ever wait.
 const everything = 1 << 20
 
-func (s *socket) waiting(ctx context.Context) ([]*approval, error) { return s.pending(ctx, everything) }
-
 // approval returns the one that an id, or the beginning of one, names.
 func (s *socket) approval(ctx context.Context, id string) (*approval, error) {
 	a := new(approval)
@@ -90,7 +88,7 @@ func (s *socket) approval(ctx context.Context, id string) (*approval, error) {
 		a.Args = refs.WithoutSeals(a.Args)
 		return a, err
 	}
-	all, failed := s.pending(ctx, everything)
+	all, failed := s.waiting(ctx, everything)
 	if failed != nil {
 		return nil, failed
 	}
@@ -113,12 +111,12 @@ func (s *socket) approval(ctx context.Context, id string) (*approval, error) {
 }
 
 func runApprovals(ctx context.Context, c *command) error {
-	s, err := c.dial()
+	src, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	all, err := s.pending(ctx, c.limit)
+	defer src.close()
+	all, err := src.waiting(ctx, c.limit)
 	if err != nil {
 		return err
 	}

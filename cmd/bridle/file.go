@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
-	"runtime"
+	"time"
 
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/ledger"
@@ -15,23 +15,19 @@ import (
 	"github.com/bridle-dev/bridle/store/bolt"
 )
 
-// file is a store file that nothing else has open.
+// file is a store file that nothing has open to write it.
 type file struct {
 	store  store.Store
 	ledger *ledger.Ledger
+	now    func() time.Time
 }
 
-// smallest is less than any store file has: opening a smaller one, which a
-// process left that died while it made it, would finish it.
-const smallest = 16 << 10
-
-// openFile opens a store to be read. It refuses where opening would create or
-// change the file.
-func openFile(ctx context.Context, path string) (*file, error) {
-	if err := unchanged(path); err != nil {
+// openFile opens a store to be read.
+func openFile(ctx context.Context, path string, now func() time.Time) (*file, error) {
+	if err := present(path); err != nil {
 		return nil, err
 	}
-	s, err := bolt.Open(path, nil)
+	s, err := bolt.Open(path, &bolt.Options{ReadOnly: true})
 	if errors.Is(err, fault.StoreHeld) {
 		return nil, fail(exitUnreachable, string(fault.StoreHeld), "store %s is open elsewhere", fault.Quote(path)).
 			hint("Ask the harness that has it open: -socket or BRIDLE_SOCKET names the socket on which it serves Admin.")
@@ -44,11 +40,11 @@ func openFile(ctx context.Context, path string) (*file, error) {
 		_ = s.Close()
 		return nil, err
 	}
-	return &file{s, l}, nil
+	return &file{s, l, now}, nil
 }
 
-// unchanged reports why opening the file at path would not leave it as it is.
-func unchanged(path string) error {
+// present reports why there is no file at path, if so.
+func present(path string) error {
 	quoted := fault.Quote(path)
 	info, err := os.Stat(path)
 	switch {
@@ -60,17 +56,11 @@ func unchanged(path string) error {
 	case !info.Mode().IsRegular():
 		return fail(exitUnreachable, string(fault.StoreUnsupported), "%s is not a regular file", quoted).
 			hint("A socket is named with -socket.")
-	case info.Size() < smallest:
-		return fail(exitUnreachable, string(fault.StoreUnsupported), "%s has only %d bytes: no store has finished writing it", quoted, info.Size()).
-			hint("Name the file that the program opens as its store.")
-	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
-		return fail(exitUnreachable, "store_exposed", "store %s can be read or written by others, and opening it would change its mode", quoted).
-			hint("Take it from them with chmod 600, or copy it and read the copy.")
 	}
 	return nil
 }
 
-// readOnly keeps a store from being written to.
+// readOnly is a store that says what is missing in it instead of beginning it.
 type readOnly struct{ store.Store }
 
 // Update implements store.Store. It is only ever called to begin a ledger.
@@ -80,9 +70,6 @@ func (readOnly) Update(context.Context, func(store.Tx) error) error {
 }
 
 func (f *file) close() error { return f.store.Close() }
-
-// waiting implements source: nobody waits where nothing runs.
-func (f *file) waiting(context.Context) ([]*approval, error) { return nil, nil }
 
 func (f *file) runs(ctx context.Context) iter.Seq2[*execution, error] {
 	return func(yield func(*execution, error) bool) {

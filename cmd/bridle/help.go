@@ -24,7 +24,7 @@ func verbs() []*verb {
 		}, runRuns},
 		{"show", []string{"<execution>"}, "show the timeline of one: steps and calls, and what is not known", nil, runShow},
 		{"export", []string{"<execution>"}, "write all that is recorded of one as JSON, without keys and seals", nil, runExport},
-		{"approvals", []string{}, "list what waits for an approval (socket)", func(fs *flag.FlagSet, c *command) {
+		{"approvals", []string{}, "list what waits for an approval", func(fs *flag.FlagSet, c *command) {
 			fs.IntVar(&c.limit, "limit", c.limit, "show at most `n`")
 		}, runApprovals},
 		{"approve", []string{"<approval>"}, "allow a call that waits, after showing it (socket)", func(fs *flag.FlagSet, c *command) {

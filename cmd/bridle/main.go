@@ -4,7 +4,7 @@
 //	bridle runs -store agent.db
 //	bridle show exe-7f3a -socket /run/user/1000/agent/bridle.sock
 //
-// It reads a store file that nothing else has open, or talks to a harness that
+// It reads a store file that no harness has open, or talks to a harness that
 // serves harness.AgentHarness.Admin on a unix socket. docs/operating.md describes
 // its output; bridle help lists the rest.
 package main

@@ -48,7 +48,7 @@ const (
 
 // common registers the flags of all verbs. What is set already is the default.
 func (c *command) common(fs *flag.FlagSet) {
-	fs.StringVar(&c.store, "store", c.store, "read the store in `file`, which nothing else may have open (BRIDLE_STORE)")
+	fs.StringVar(&c.store, "store", c.store, "read the store in `file`, which no harness may have open (BRIDLE_STORE)")
 	fs.StringVar(&c.socket, "socket", c.socket, "ask the harness that serves the unix socket at `path` (BRIDLE_SOCKET)")
 	fs.StringVar(&c.format, "o", c.format, "output `format`: table, wide, json, jsonl or id")
 	fs.BoolFunc("json", "the same as -o json", func(string) error { c.format = formatJSON; return nil })

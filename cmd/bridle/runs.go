@@ -18,7 +18,7 @@ func runRuns(ctx context.Context, c *command) error {
 		return err
 	}
 	defer src.close()
-	waiting, err := src.waiting(ctx)
+	waiting, err := src.waiting(ctx, everything)
 	if err != nil {
 		return err
 	}
@@ -135,14 +135,12 @@ func number(n int) string {
 // why says what keeps a run from being done.
 func (v *runView) why() string {
 	switch {
-	case len(v.Approvals) > 0:
-		return "waits for approval " + strings.Join(v.Approvals, ", ")
-	case v.Error != "":
-		return v.Error
 	case v.State == stateCut && v.Turn:
 		return "its process ended; the harness goes on with it when it starts"
 	case v.State == stateCut:
 		return "its process ended; its program goes on with it by Restore, or Run with its id"
+	case len(v.Approvals) > 0:
+		return "waits for approval " + strings.Join(v.Approvals, ", ")
 	}
-	return ""
+	return v.Error
 }

@@ -26,7 +26,7 @@ func runShow(ctx context.Context, c *command) error {
 	if err != nil {
 		return err
 	}
-	waiting, err := src.waiting(ctx)
+	waiting, err := src.waiting(ctx, everything)
 	if err != nil {
 		return err
 	}
@@ -72,16 +72,23 @@ func (c *command) printTimeline(t *timeline) error {
 	}
 	if len(t.Steps) == 0 {
 		c.remark("nothing is recorded of it yet")
-		return nil
-	}
-	if err := c.tableOfSteps(t).print(); err != nil {
+	} else if err := c.tableOfSteps(t).print(); err != nil {
 		return err
 	}
 	c.tellUnknown(t)
+	c.tellWaiting(t)
+	return nil
+}
+
+// tellWaiting says how to decide what the execution waits for.
+func (c *command) tellWaiting(t *timeline) {
 	for _, id := range t.Execution.Approvals {
+		if t.Execution.State == stateCut {
+			c.remark("%s waits for a decision, which can be given once the run goes on", id)
+			continue
+		}
 		c.remark("%s waits for a decision: bridle approve %s, or bridle deny %s", id, id, id)
 	}
-	return nil
 }
 
 func (c *command) eachStep(steps []*stepView) error {

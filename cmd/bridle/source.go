@@ -19,8 +19,9 @@ type source interface {
 	run(ctx context.Context, id string) (*outcome, error)
 	// entries yields the entries of one. Without values their outputs are left out.
 	entries(ctx context.Context, id string, values bool) iter.Seq2[*entry, error]
-	// waiting returns the approvals that wait for a decision.
-	waiting(context.Context) ([]*approval, error)
+	// waiting returns at most so many of the approvals that wait for a decision,
+	// soonest to run out first.
+	waiting(ctx context.Context, limit int) ([]*approval, error)
 	close() error
 }
 
@@ -49,7 +50,7 @@ func (c *command) open(ctx context.Context) (source, error) {
 	case c.socket != "":
 		return c.dial()
 	case c.store != "":
-		return openFile(ctx, c.store)
+		return openFile(ctx, c.store, c.now)
 	}
 	return nil, misuse("nothing to read from").
 		hint("Name a store file with -store or BRIDLE_STORE, or the socket of a harness that runs with -socket or BRIDLE_SOCKET.")
