@@ -24,7 +24,13 @@ type Schema struct {
 // see it where it belongs; only recursive types need definitions. An empty
 // struct is an object without properties. Types that JSON cannot hold are an
 // error.
-func Of(t reflect.Type) (s Schema, err error) {
+func Of(t reflect.Type) (Schema, error) { return of(t, false) }
+
+// Lenient is Of for what somebody else writes and t reads a part of: members
+// that t does not have are allowed, as encoding/json allows them.
+func Lenient(t reflect.Type) (Schema, error) { return of(t, true) }
+
+func of(t reflect.Type, open bool) (s Schema, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			s, err = Schema{}, fmt.Errorf("no JSON Schema for %s: %v", t, r)
@@ -32,17 +38,25 @@ func Of(t reflect.Type) (s Schema, err error) {
 	}()
 	again := recursive(t, nil)
 	r := jsonschema.Reflector{Anonymous: true, ExpandedStruct: !again, DoNotReference: !again,
-		Mapper: asMarshalled, Namer: typeName}
+		AllowAdditionalProperties: open, Mapper: asMarshalled, Namer: typeName}
 	root := inline(r.ReflectFromType(t))
 	root.Version = ""
 	if t == reflect.TypeFor[struct{}]() {
-		root = &jsonschema.Schema{Type: "object", AdditionalProperties: jsonschema.FalseSchema}
+		root = empty(open)
 	}
 	text, err := json.Marshal(root)
 	if err != nil {
 		return Schema{}, fmt.Errorf("no JSON Schema for %s: %w", t, err)
 	}
 	return Schema{Text: text, Object: root.Type == "object"}, nil
+}
+
+// empty describes a struct without fields.
+func empty(open bool) *jsonschema.Schema {
+	if open {
+		return &jsonschema.Schema{Type: "object"}
+	}
+	return &jsonschema.Schema{Type: "object", AdditionalProperties: jsonschema.FalseSchema}
 }
 
 // inline replaces a root that is only a reference by what it refers to. The

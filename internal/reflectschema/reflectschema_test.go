@@ -60,6 +60,23 @@ func TestARecursiveTypeHasDefinitions(t *testing.T) {
 	}
 }
 
+func TestALenientSchemaAllowsWhatTheTypeLacks(t *testing.T) {
+	type inner struct {
+		A int `json:"a"`
+	}
+	for of, want := range map[reflect.Type]string{
+		reflect.TypeFor[struct{}](): `{"type":"object"}`,
+		reflect.TypeFor[struct {
+			I []inner `json:"i"`
+		}](): `{"properties":{"i":{"items":{"properties":{"a":{"type":"integer"}},"type":"object","required":["a"]},"type":"array"}},"type":"object","required":["i"]}`,
+	} {
+		got, err := reflectschema.Lenient(of)
+		if err != nil || string(got.Text) != want || !got.Object {
+			t.Errorf("%s: got %s, object %t, %v", of, got.Text, got.Object, err)
+		}
+	}
+}
+
 func TestATypeThatJSONCannotHoldIsAnError(t *testing.T) {
 	if got, err := reflectschema.Of(reflect.TypeFor[chan int]()); err == nil {
 		t.Errorf("got %s", got.Text)

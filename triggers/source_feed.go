@@ -1,0 +1,202 @@
+package triggers
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/provider"
+)
+
+// startPatience is how long whoever closes a subscription waits for a Start
+// that does not notice: one that does returns at once.
+const startPatience = time.Second
+
+// feed is a live subscription to one event of a source. While its reader stores
+// what it was handed, more gathers in the queue.
+type feed struct {
+	source *Source
+	conn   *sourceConn
+	event  string
+	start  provider.Cursor
+
+	more   chan struct{} // has a token when the queue may have grown
+	closed chan struct{} // closed at the end
+	over   context.CancelFunc
+	ran    chan struct{} // closed when Start returned; nil without one
+
+	mu    sync.Mutex
+	used  bool     // guarded by mu; somebody reads or has read
+	ended bool     // guarded by mu
+	err   error    // guarded by mu; why it ended, nil after Close
+	queue []queued // guarded by mu; not handed over yet
+}
+
+// queued is an event that waits for the reader.
+type queued struct {
+	event    provider.Event
+	delivery *delivery
+}
+
+// Cursor is the position the subscription was asked to continue from.
+func (f *feed) Cursor() provider.Cursor { return f.start }
+
+// Close ends the stream and what Start does for it.
+func (f *feed) Close(ctx context.Context) error {
+	f.end(nil)
+	return f.rest(ctx)
+}
+
+// rest waits until Start has returned.
+func (f *feed) rest(ctx context.Context) error {
+	if f.ran == nil {
+		return nil
+	}
+	patience := time.NewTimer(startPatience)
+	defer patience.Stop()
+	select {
+	case <-f.ran:
+		return nil
+	case <-ctx.Done():
+	case <-patience.C:
+	}
+	return fault.New(fault.Timeout, "the source's Start goes on although its context has ended").
+		WithHint("Return from SourceOptions.Start when its context is done.")
+}
+
+// push queues an event for the reader.
+func (f *feed) push(e provider.Event, d *delivery) {
+	f.mu.Lock()
+	if f.ended {
+		f.mu.Unlock()
+		d.settle(false)
+		return
+	}
+	f.queue = append(f.queue, queued{e, d})
+	f.mu.Unlock()
+	select {
+	case f.more <- struct{}{}:
+	default:
+	}
+}
+
+// withdraw takes an event back that nobody waits for any more.
+func (f *feed) withdraw(d *delivery) {
+	f.mu.Lock()
+	i := slices.IndexFunc(f.queue, func(q queued) bool { return q.delivery == d })
+	if i >= 0 {
+		f.queue = slices.Delete(f.queue, i, i+1)
+	}
+	f.mu.Unlock()
+	if i >= 0 {
+		d.settle(false)
+	}
+}
+
+// end ends the stream once; err is what its reader is told, nil for nothing.
+// What was handed over is settled by the reader, who may be storing it.
+func (f *feed) end(err error) {
+	f.mu.Lock()
+	if f.ended {
+		f.mu.Unlock()
+		return
+	}
+	f.ended, f.err = true, err
+	left := f.queue
+	f.queue = nil
+	close(f.closed)
+	f.mu.Unlock()
+	f.conn.forget(f)
+	f.source.leave(f)
+	f.over()
+	settle(left, false)
+}
+
+func settle(handed []queued, stored bool) {
+	for _, q := range handed {
+		q.delivery.settle(stored)
+	}
+}
+
+// Batches yields the events that wait, at most provider.MaxBatch at a time.
+func (f *feed) Batches() iter.Seq2[[]provider.Event, error] {
+	return func(yield func([]provider.Event, error) bool) {
+		f.read(provider.MaxBatch, func(handed []queued, err error) bool {
+			var batch []provider.Event
+			for _, q := range handed {
+				batch = append(batch, q.event)
+			}
+			return yield(batch, err)
+		})
+	}
+}
+
+// Events yields the same one by one.
+func (f *feed) Events() iter.Seq2[provider.Event, error] {
+	return func(yield func(provider.Event, error) bool) {
+		f.read(1, func(handed []queued, err error) bool {
+			if err != nil {
+				return yield(provider.Event{}, err)
+			}
+			return yield(handed[0].event, nil)
+		})
+	}
+}
+
+// read hands over what comes until the end. To be asked for more is to be told
+// that the last is stored.
+func (f *feed) read(most int, hand func([]queued, error) bool) {
+	if !f.use() {
+		hand(nil, fault.New(fault.Closed, "a subscription is read once"))
+		return
+	}
+	defer f.end(nil)
+	for {
+		handed, err := f.take(most)
+		if err != nil {
+			hand(nil, err)
+			return
+		}
+		if len(handed) == 0 || !f.store(handed, hand) {
+			return
+		}
+	}
+}
+
+// store lets the reader have a batch, and settles it whatever the reader does.
+func (f *feed) store(handed []queued, hand func([]queued, error) bool) (stored bool) {
+	defer func() { settle(handed, stored) }()
+	return hand(handed, nil)
+}
+
+func (f *feed) use() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.used {
+		return false
+	}
+	f.used = true
+	return true
+}
+
+// take waits for events; none and no error is the end after Close.
+func (f *feed) take(most int) ([]queued, error) {
+	for {
+		f.mu.Lock()
+		n := min(most, len(f.queue))
+		handed := slices.Clone(f.queue[:n])
+		f.queue = slices.Delete(f.queue, 0, n)
+		ended, err := f.ended, f.err
+		f.mu.Unlock()
+		if n > 0 || ended {
+			return handed, err
+		}
+		select {
+		case <-f.more:
+		case <-f.closed:
+		}
+	}
+}
