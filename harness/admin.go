@@ -154,12 +154,13 @@ func (a *admin) executions(w http.ResponseWriter, r *http.Request) {
 func (a *admin) page(ctx context.Context, after ExecutionID, limit int) (*adminExecutions, error) {
 	live := a.live()
 	page := &adminExecutions{Executions: []adminExecution{}, Recorded: a.h.ledger != nil}
-	for x, err := range a.h.Executions(ctx) {
+	if a.h.ledger == nil {
+		return page, nil
+	}
+	for x, err := range a.h.ledger.ExecutionsAfter(ctx, after) {
 		switch {
 		case err != nil:
 			return nil, err
-		case x.ID <= after:
-			continue
 		case len(page.Executions) == limit:
 			page.Next = page.Executions[limit-1].ID
 			return page, nil

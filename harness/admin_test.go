@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
+	"iter"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"unicode"
 
@@ -16,6 +19,7 @@ import (
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/harness"
+	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/model/scripted"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/provider/inmemory"
@@ -298,6 +302,59 @@ func TestTheSocketOfTheExampleIsPrivate(t *testing.T) {
 	for path, want := range map[string]os.FileMode{dir: 0o700, socket: 0o600} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s has mode %v, %v", path, info.Mode(), err)
+		}
+	}
+}
+
+// visits is a store that counts the records that scans visit.
+type visits struct {
+	store.Store
+	n atomic.Int64
+}
+
+type visitsTx struct {
+	store.Tx
+	of *visits
+}
+
+func (v *visits) View(ctx context.Context, f func(store.Tx) error) error {
+	return v.Store.View(ctx, func(tx store.Tx) error { return f(visitsTx{tx, v}) })
+}
+
+func (tx visitsTx) Scan(bucket string, r store.Range) iter.Seq2[store.Record, error] {
+	return func(yield func(store.Record, error) bool) {
+		for rec, err := range tx.Tx.Scan(bucket, r) {
+			tx.of.n.Add(1)
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
+}
+
+func TestAdminReadsOnlyThePageThatIsAskedFor(t *testing.T) {
+	st := &visits{Store: store.Memory()}
+	defer st.Close()
+	h := open(t, harness.Config{Store: st})
+	l, err := ledger.Open(t.Context(), st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5000 {
+		x := ledger.Execution{ID: harness.ExecutionID(fmt.Sprintf("x%04d", i)), Thread: "t", Step: "s"}
+		if _, err := l.Begin(t.Context(), x, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, after := range []string{"", "x2500", "x4889"} {
+		before := st.n.Load()
+		var page struct {
+			Executions []any
+			Next       string
+		}
+		admin(t, h.Admin(), "GET", "/executions?limit=100&after="+after, "", 200, &page)
+		if n := st.n.Load() - before; n > 200 || len(page.Executions) != 100 || page.Next == "" {
+			t.Errorf("after %q: %d records were read for %d executions, next %q", after, n, len(page.Executions), page.Next)
 		}
 	}
 }

@@ -72,7 +72,7 @@ const (
 // error is the last pair.
 func (l *Ledger) Entries(ctx context.Context, id provider.ExecutionID) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
-		for value, err := range pages(ctx, l.store, entriesBucket, entryPrefix(id)) {
+		for value, err := range pages(ctx, l.store, entriesBucket, under(entryPrefix(id))) {
 			e := new(Entry)
 			if err == nil {
 				err = decode(value, e)

@@ -85,11 +85,15 @@ func bounded(text string, limit int) string {
 	return text[:limit-2*len(sum)] + hex.EncodeToString(sum[:])
 }
 
-// pages yields the values of the keys with a prefix. It reads some at a time, so
+// under is the range of the keys with a prefix.
+func under(prefix string) store.Range { return store.Range{Prefix: prefix} }
+
+// pages yields the values of the keys in a range. It reads some at a time, so
 // that no transaction is open while the loop runs.
-func pages(ctx context.Context, s store.Store, bucket, prefix string) iter.Seq2[[]byte, error] {
+func pages(ctx context.Context, s store.Store, bucket string, r store.Range) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		r := store.Range{Prefix: prefix, Limit: page}
+		r := r // ranging again begins again
+		r.Limit = page
 		for {
 			var found []store.Record
 			err := s.View(ctx, func(tx store.Tx) error {

@@ -119,8 +119,20 @@ func (l *Ledger) Execution(ctx context.Context, id provider.ExecutionID) (*Execu
 // Executions yields all executions in the order of their ids. An error is the
 // last pair.
 func (l *Ledger) Executions(ctx context.Context) iter.Seq2[*Execution, error] {
+	return l.ExecutionsAfter(ctx, "")
+}
+
+// ExecutionsAfter yields the executions whose ids come after one, which need not
+// exist, in the order of their ids. It reads none of those before and few more
+// than are asked for, so that a list can be read in parts. An error is the last
+// pair.
+func (l *Ledger) ExecutionsAfter(ctx context.Context, id provider.ExecutionID) iter.Seq2[*Execution, error] {
 	return func(yield func(*Execution, error) bool) {
-		for value, err := range pages(ctx, l.store, executionsBucket, "") {
+		var all store.Range
+		if id != "" {
+			all.From = string(id) + "\x00"
+		}
+		for value, err := range pages(ctx, l.store, executionsBucket, all) {
 			x := new(Execution)
 			if err == nil {
 				err = decode(value, x)

@@ -81,7 +81,7 @@ func (l *Ledger) Message(ctx context.Context, id string) (m *Message, err error)
 // Waiting returns the messages that have no outcome, by thread and order.
 func (l *Ledger) Waiting(ctx context.Context) ([]*Message, error) {
 	var all []*Message
-	for id, err := range pages(ctx, l.store, waitingBucket, "") {
+	for id, err := range pages(ctx, l.store, waitingBucket, store.Range{}) {
 		if err != nil {
 			return nil, err
 		}
@@ -154,7 +154,7 @@ func (l *Ledger) Answer(tx store.Tx, thread provider.ThreadID, messages []string
 // History returns the items of a thread, oldest first.
 func (l *Ledger) History(ctx context.Context, thread provider.ThreadID) ([]json.RawMessage, error) {
 	var all []json.RawMessage
-	for kept, err := range pages(ctx, l.store, historyBucket, string(thread)+":") {
+	for kept, err := range pages(ctx, l.store, historyBucket, under(string(thread)+":")) {
 		if err != nil {
 			return nil, err
 		}

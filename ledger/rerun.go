@@ -52,7 +52,7 @@ func (g *Log) Reruns(key provider.Key) int {
 
 // readReruns takes over what earlier attempts counted.
 func (g *Log) readReruns(ctx context.Context) error {
-	for value, err := range pages(ctx, g.ledger.store, rerunsBucket, entryPrefix(g.id)) {
+	for value, err := range pages(ctx, g.ledger.store, rerunsBucket, under(entryPrefix(g.id))) {
 		var r rerun
 		if err == nil {
 			err = decode(value, &r)

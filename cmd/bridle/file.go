@@ -71,9 +71,9 @@ func (readOnly) Update(context.Context, func(store.Tx) error) error {
 
 func (f *file) close() error { return f.store.Close() }
 
-func (f *file) runs(ctx context.Context) iter.Seq2[*execution, error] {
+func (f *file) runs(ctx context.Context, after string) iter.Seq2[*execution, error] {
 	return func(yield func(*execution, error) bool) {
-		for x, err := range f.ledger.Executions(ctx) {
+		for x, err := range f.ledger.ExecutionsAfter(ctx, provider.ExecutionID(after)) {
 			if err != nil {
 				yield(nil, err)
 				return

@@ -23,7 +23,7 @@ func runRuns(ctx context.Context, c *command) error {
 		return err
 	}
 	var all []*runView
-	for x, err := range src.runs(ctx) {
+	for x, err := range src.runs(ctx, "") {
 		if err != nil {
 			return err
 		}

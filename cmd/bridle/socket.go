@@ -141,9 +141,9 @@ func unreadable(err error) error {
 		hint("The harness may be of another version than this program, or may have ended.")
 }
 
-func (s *socket) runs(ctx context.Context) iter.Seq2[*execution, error] {
+func (s *socket) runs(ctx context.Context, after string) iter.Seq2[*execution, error] {
 	return func(yield func(*execution, error) bool) {
-		for after := ""; ; {
+		for after := after; ; {
 			var page struct {
 				Executions []*execution
 				Next       string

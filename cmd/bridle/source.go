@@ -12,8 +12,8 @@ import (
 
 // source is where executions are read from: a file, or a harness that runs.
 type source interface {
-	// runs yields all executions in the order of their ids.
-	runs(context.Context) iter.Seq2[*execution, error]
+	// runs yields the executions after an id, "" for all, in the order of their ids.
+	runs(ctx context.Context, after string) iter.Seq2[*execution, error]
 	// run returns one, with what it came to. One that there is not is
 	// EXECUTION_UNKNOWN.
 	run(ctx context.Context, id string) (*outcome, error)
@@ -64,13 +64,14 @@ func find(ctx context.Context, src source, id string) (*outcome, error) {
 	}
 	missing := err
 	var fits []string
-	for x, err := range src.runs(ctx) {
+	for x, err := range src.runs(ctx, id) {
 		if err != nil {
 			return nil, err
 		}
-		if strings.HasPrefix(string(x.ID), id) {
-			fits = append(fits, string(x.ID))
+		if !strings.HasPrefix(string(x.ID), id) {
+			break
 		}
+		fits = append(fits, string(x.ID))
 	}
 	full, err := only("execution", id, fits)
 	switch {
