@@ -30,7 +30,8 @@
 //
 // EXECUTION_EXISTS for an id that is in use, STORE_UNSUPPORTED for a store that
 // a newer version wrote, store_failed for a record that cannot be read, and the
-// store's own errors. A write that fails has not happened.
+// store's own errors. A write that fails has not happened, and a [Log] goes on as
+// if nobody had asked for it.
 //
 // # Concurrency
 //

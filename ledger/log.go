@@ -162,18 +162,24 @@ func (g *Log) Withdraw(ctx context.Context, path string) error {
 	}
 	g.mu.Lock()
 	_, there := g.open[path]
-	delete(g.open, path)
 	before := g.known[path]
 	g.mu.Unlock()
 	if !there {
 		return nil
 	}
-	return g.update(ctx, func(tx store.Tx) error {
+	err := g.update(ctx, func(tx store.Tx) error {
 		if before != nil {
 			return put(tx, entriesBucket, entryKey(g.id, path), before)
 		}
 		return tx.Delete(entriesBucket, entryKey(g.id, path))
 	})
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.open, path)
+	return nil
 }
 
 // Pending records that something is about to be sent, and whatever also writes
@@ -223,24 +229,32 @@ func (g *Log) use(path, connection string, identity provider.Identity) {
 }
 
 // Amend changes the entry that is pending at a path, as when its task becomes
-// known. Where nothing is pending it does nothing.
+// known. Where nothing is pending it does nothing. Changes of one path come one
+// after the other.
 func (g *Log) Amend(ctx context.Context, path string, change func(*Entry)) error {
 	if g == nil {
 		return nil
 	}
 	g.mu.Lock()
 	e := g.open[path]
+	g.mu.Unlock()
 	if e == nil {
-		g.mu.Unlock()
 		return nil
 	}
 	changed := *e
 	change(&changed)
-	g.open[path] = &changed
-	g.mu.Unlock()
-	return g.update(ctx, func(tx store.Tx) error {
+	err := g.update(ctx, func(tx store.Tx) error {
 		return put(tx, entriesBucket, entryKey(g.id, path), changed)
 	})
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open[path] == e {
+		g.open[path] = &changed
+	}
+	return nil
 }
 
 // Settle records what a step came to: the Output or the Err of e. What was
@@ -274,6 +288,7 @@ func (g *Log) Settle(ctx context.Context, e Entry) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.count++
 	g.leave(e.Path)
 	return nil
 }
@@ -300,7 +315,6 @@ func (g *Log) settled(e Entry) Entry {
 		kept.Kind = e.Kind
 	}
 	g.seq++
-	g.count++
 	kept.Pending, kept.Seq = false, g.seq
 	kept.Output, kept.Err, kept.Ended = e.Output, e.Err, g.now()
 	kept.Items, kept.Line = e.Items, e.Line

@@ -69,8 +69,9 @@ func (g *Log) retry(ctx context.Context, failures []*Entry) error {
 			drop = append(drop, e.Path)
 			continue
 		}
-		e.Pending, e.Err = true, nil
-		unsettle = append(unsettle, e)
+		again := *e
+		again.Pending, again.Err = true, nil
+		unsettle = append(unsettle, &again)
 	}
 	return g.revise(ctx, drop, unsettle, nil)
 }
@@ -101,6 +102,9 @@ func (g *Log) revise(ctx context.Context, drop []string, anew []*Entry, also fun
 	defer g.mu.Unlock()
 	for _, path := range drop {
 		delete(g.known, path)
+	}
+	for _, e := range anew {
+		g.known[e.Path] = e
 	}
 	return nil
 }
