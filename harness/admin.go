@@ -31,7 +31,7 @@ const (
 //
 //	GET  /status                             connections, and what runs
 //	GET  /executions?limit=100&after=<id>    what the ledger has, by id
-//	GET  /executions/{id}                    one, with what it came to
+//	GET  /executions/{id}                    one, with its input and what it came to
 //	GET  /executions/{id}/entries?values=all its steps and calls, a line of JSON each
 //	GET  /approvals/, GET and POST /approvals/{id}
 //	POST /threads/{id}/abort                 {"reason":"…"} ends the turn that runs
@@ -207,7 +207,11 @@ func (a *admin) execution(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, err)
 		return
 	}
-	out.Output = refs.WithoutSeals(out.Output)
+	if out.Input, err = a.h.ledger.Input(r.Context(), x.ID); err != nil {
+		a.refuse(w, err)
+		return
+	}
+	out.Input, out.Output = refs.WithoutSeals(out.Input), refs.WithoutSeals(out.Output)
 	a.reply(w, http.StatusOK, out)
 }
 

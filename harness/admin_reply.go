@@ -33,6 +33,7 @@ type adminExecutions struct {
 
 type adminResult struct {
 	Execution adminExecution  `json:"execution"`
+	Input     json.RawMessage `json:"input,omitempty"`
 	Output    json.RawMessage `json:"output,omitempty"`
 	Failure   *fault.Error    `json:"failure,omitempty"`
 }

@@ -249,7 +249,7 @@ func TestAdminShowsNoSecretsAndNoSeals(t *testing.T) {
 	config := harness.Config{Store: st, Connections: attached("a", p), Secrets: secrets.Map{"login": secrets.NewValue(password)}}
 	h := open(t, config)
 	run := func(id harness.ExecutionID, op string, args any) {
-		if _, err := h.Run(t.Context(), steps.Call{ID: "x", Connection: "a", Op: op, Args: args}, nil, &harness.RunOptions{Execution: id}); err != nil {
+		if _, err := h.Run(t.Context(), steps.Call{ID: "x", Connection: "a", Op: op, Args: args}, "it is "+password, &harness.RunOptions{Execution: id}); err != nil {
 			t.Fatal(err)
 		}
 	}

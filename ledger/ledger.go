@@ -163,6 +163,48 @@ func (l *Ledger) Result(ctx context.Context, id provider.ExecutionID) (out json.
 	return out, failed, ok, err
 }
 
+// Asked is a message that a turn began with, as Input has it.
+type Asked struct {
+	Message string          `json:"message"`
+	Items   json.RawMessage `json:"items"`
+}
+
+// Input returns what an execution began with: the input of a run, or the messages
+// of a turn as a list of [Asked]. An execution that there is not is
+// EXECUTION_UNKNOWN.
+func (l *Ledger) Input(ctx context.Context, id provider.ExecutionID) (input json.RawMessage, err error) {
+	err = l.store.View(ctx, func(tx store.Tx) error {
+		r, err := load(tx, id)
+		switch {
+		case err != nil:
+			return err
+		case r == nil:
+			return unknown(id)
+		case r.Turn:
+			input, err = asked(tx, r.Messages)
+		default:
+			input, err = whole(tx, inputKey(id), r.Input)
+		}
+		return err
+	})
+	return input, err
+}
+
+// asked are messages as JSON.
+func asked(tx store.Tx, ids []string) (json.RawMessage, error) {
+	all := []Asked{}
+	for _, id := range ids {
+		m, err := loadMessage(tx, id)
+		if err != nil {
+			return nil, err
+		}
+		if m != nil {
+			all = append(all, Asked{m.ID, m.Items})
+		}
+	}
+	return json.Marshal(all)
+}
+
 func load(tx store.Tx, id provider.ExecutionID) (*record, error) {
 	value, ok, err := tx.Get(executionsBucket, string(id))
 	if !ok || err != nil {

@@ -41,9 +41,10 @@ func (c *command) exportHead(o *outcome) error {
 	head, err := encode(struct {
 		Format    string          `json:"format"`
 		Execution *runView        `json:"execution"`
+		Input     json.RawMessage `json:"input,omitempty"`
 		Output    json.RawMessage `json:"output,omitempty"`
 		Failure   *failureView    `json:"failure,omitempty"`
-	}{exportFormat, viewRun(&o.Execution), refs.WithoutSeals(o.Output), viewFailure(o.Failure, "")})
+	}{exportFormat, viewRun(&o.Execution), refs.WithoutSeals(o.Input), refs.WithoutSeals(o.Output), viewFailure(o.Failure, "")})
 	if err != nil {
 		return err
 	}

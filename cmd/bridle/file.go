@@ -95,6 +95,9 @@ func (f *file) run(ctx context.Context, id string) (*outcome, error) {
 			WithHint("bridle runs lists those there are; ended ones are kept for a limited time.")
 	}
 	o := &outcome{Execution: execution{Execution: *x}}
+	if o.Input, err = f.ledger.Input(ctx, x.ID); err != nil {
+		return nil, err
+	}
 	o.Output, o.Failure, _, err = f.ledger.Result(ctx, x.ID)
 	return o, err
 }

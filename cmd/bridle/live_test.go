@@ -11,6 +11,7 @@ import (
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/harness"
+	"github.com/bridle-dev/bridle/model"
 	"github.com/bridle-dev/bridle/model/scripted"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/provider/inmemory"
@@ -96,6 +97,16 @@ func TestALiveHarnessIsLookedInto(t *testing.T) {
 	}
 	if got := d.want(exitDone, "show", id).out; !strings.Contains(got, "shop look") {
 		t.Errorf("the timeline is %s", got)
+	}
+	var exported struct {
+		Input []struct {
+			Message string
+			Items   []model.Item
+		}
+	}
+	if err := json.Unmarshal([]byte(d.want(exitDone, "export", id).out), &exported); err != nil || len(exported.Input) != 1 ||
+		exported.Input[0].Message != string(d.turn.Message()) || len(exported.Input[0].Items) != 1 || exported.Input[0].Items[0].Text() != "pay" {
+		t.Errorf("the message is exported as %+v, %v", exported, err)
 	}
 	if got := d.want(exitDone, "export", id, "-json").out; !json.Valid([]byte(got)) || strings.Contains(got, id+":tool") || !strings.Contains(got, "open") {
 		t.Errorf("exported %s", got)

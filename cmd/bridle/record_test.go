@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"path/filepath"
 	"testing"
@@ -47,7 +48,7 @@ func record(t *testing.T, s store.Store) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = h.Run(context.WithoutCancel(t.Context()), buy("pay", 2000), nil, &harness.RunOptions{Execution: "order-3"})
+		_, _ = h.Run(context.WithoutCancel(t.Context()), buy("pay", 2000), map[string]any{"note": "pin 4711-0815", "item": json.RawMessage(sealed)}, &harness.RunOptions{Execution: "order-3"})
 	}()
 	<-reached
 	if err := h.Close(t.Context()); err != nil {
@@ -55,6 +56,9 @@ func record(t *testing.T, s store.Store) {
 	}
 	<-done
 }
+
+// sealed is a reference with a seal that is not good.
+const sealed = `{"$ref":{"connection":"shop","id":"e7","key":"k","kind":"item","sig":"seal","thread":"order-3"}}`
 
 // buy finds an item, and does something about it with a secret.
 func buy(op string, amount int) steps.Sequence {

@@ -14,7 +14,7 @@ import (
 type source interface {
 	// runs yields the executions after an id, "" for all, in the order of their ids.
 	runs(ctx context.Context, after string) iter.Seq2[*execution, error]
-	// run returns one, with what it came to. One that there is not is
+	// run returns one, with its input and what it came to. One that there is not is
 	// EXECUTION_UNKNOWN.
 	run(ctx context.Context, id string) (*outcome, error)
 	// entries yields the entries of one. Without values their outputs are left out.
@@ -33,6 +33,7 @@ type (
 	}
 	outcome struct {
 		Execution execution       `json:"execution"`
+		Input     json.RawMessage `json:"input"`
 		Output    json.RawMessage `json:"output"`
 		Failure   *fault.Error    `json:"failure"`
 	}
