@@ -118,7 +118,10 @@ type Entry struct {
 	// Pin holds every operation to its definition as it was first seen. One that
 	// changes is refused until someone accepts the change; the others go on.
 	Pin bool
-	// Pool makes fresh connections on demand. Only the harness may have pools.
+	// Pool makes fresh connections on demand, each private to a run or a parallel
+	// path, which steps reach through handles. Models see one only where a step
+	// picks its tools. Only the harness may have pools. Required says nothing of
+	// them.
 	Pool *Pool
 }
 

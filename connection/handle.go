@@ -1,27 +1,150 @@
 package connection
 
-import "github.com/bridle-dev/bridle/fault"
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/secrets"
+)
 
 // Handle declares a connection that steps need. It holds nothing live: keep,
 // copy and share it.
-type Handle struct{ name Name }
+type Handle struct {
+	name, from Name
+	fresh      Fresh
+	setup      json.RawMessage
+	wait       time.Duration
+	profile    *provider.Profile
+	err        error // of the setup
+}
+
+// Fresh says whose a private connection is.
+type Fresh string
+
+// Whose it is.
+const (
+	// Shared is no private connection: the one that all of the harness use. Of a
+	// pool, which has none, it is FreshRun.
+	Shared Fresh = ""
+	// FreshRun is one for the run, whichever of its parallel paths use it, handed
+	// back when the run ends.
+	FreshRun Fresh = "run"
+	// FreshPath is one for each parallel path and each spawned child that uses it,
+	// handed back when that path ends. Outside of these it is the run's.
+	FreshPath Fresh = "path"
+)
+
+// Requirement is what a handle needs its connection to speak.
+type Requirement struct {
+	// Profile is the vocabulary, which must be among the harness's Profiles.
+	Profile *provider.Profile
+}
+
+// HandleOptions are settings of a handle. S is the profile's type for its setup.
+type HandleOptions[S any] struct {
+	// From names the connection or pool of the harness. Default: the handle's name.
+	From Name
+	// Fresh asks for a private connection, which From must be a pool for.
+	Fresh Fresh
+	// Setup says what a private connection begins with. It is checked against the
+	// profile's schema and must hold no secrets. Fields that only the host may set
+	// are refused.
+	Setup S
+	// Wait bounds how long the first use waits for room in a pool that is full. 0 is
+	// 5 minutes; negative does not wait.
+	Wait time.Duration
+}
 
 // Named is a handle on the connection of that name, without a profile.
 func Named(name Name) *Handle { return &Handle{name: name} }
 
-// Name is the connection the handle is bound to.
+// NewHandle is a handle that needs a profile, or a private connection. It is for
+// the authors of profiles, whose own constructors fix S and the requirement; nil
+// requires nothing. Steps, tools, the ledger and patterns know the connection by
+// the handle's name. A mistake is reported by harness.New, or at the first use
+// inside a function.
+func NewHandle[S any](name Name, needs *Requirement, opts *HandleOptions[S]) *Handle {
+	h := &Handle{name: name}
+	if needs != nil {
+		h.profile = needs.Profile
+	}
+	if opts == nil {
+		return h
+	}
+	h.from, h.fresh, h.wait = opts.From, opts.Fresh, opts.Wait
+	h.setup, h.err = json.Marshal(opts.Setup)
+	if string(h.setup) == "null" || string(h.setup) == "{}" {
+		h.setup = nil
+	}
+	return h
+}
+
+// Name is what steps and records call the connection.
 func (h *Handle) Name() Name { return h.name }
+
+// From is the connection or pool of the harness that it is.
+func (h *Handle) From() Name {
+	if h.from != "" {
+		return h.from
+	}
+	return h.name
+}
+
+// Fresh says whose the connection is.
+func (h *Handle) Fresh() Fresh { return h.fresh }
+
+// Setup is what a private connection begins with, as JSON; nil is nothing. The
+// caller does not change it.
+func (h *Handle) Setup() json.RawMessage { return h.setup }
+
+// Wait is how long the first use waits for room.
+func (h *Handle) Wait() time.Duration { return h.wait }
+
+// Profile is the vocabulary that the connection must speak; nil is any.
+func (h *Handle) Profile() *provider.Profile { return h.profile }
+
+// Check returns CONNECTION_INVALID for malformed names, an unknown Fresh, and a
+// setup that has no JSON form or holds secrets.
+func (h *Handle) Check() error {
+	for _, name := range []Name{h.name, h.From()} {
+		if err := name.Check(); err != nil {
+			return err
+		}
+	}
+	invalid := func(hint, format string, args ...any) error {
+		return fault.New(fault.ConnectionInvalid, format, args...).At(string(h.name), "").WithHint("%s", hint)
+	}
+	switch h.fresh {
+	case Shared, FreshRun, FreshPath:
+	default:
+		return invalid("Use connection.FreshRun or connection.FreshPath.", "HandleOptions.Fresh %s is unknown", fault.Quote(string(h.fresh)))
+	}
+	if h.err != nil {
+		return invalid("Use a struct or a map.", "HandleOptions.Setup cannot be written as JSON: %w", h.err)
+	}
+	if _, marked, err := secrets.Extract(h.setup); len(h.setup) > 0 && (err != nil || len(marked) > 0) {
+		return invalid("Fill secrets in by a call, which passes the gates.", "HandleOptions.Setup holds a secret")
+	}
+	return nil
+}
 
 // Tools picks operations of the handle's connection for a model step, as the
 // function [Tools].
-func (h *Handle) Tools(ops ...string) Pick { return Tools(h.name, ops...) }
+func (h *Handle) Tools(ops ...string) Pick {
+	p := Tools(h.name, ops...)
+	p.handle = h
+	return p
+}
 
 // Pick is what one model step is offered of a connection. It is a tool of
 // package steps. Build it with Tools or Attach.
 type Pick struct {
-	name  Name
-	ops   []string
-	entry *Entry
+	name   Name
+	ops    []string
+	entry  *Entry
+	handle *Handle
 }
 
 // Tools picks the operations that match at least one of the patterns, or all
@@ -49,6 +172,9 @@ func (p Pick) Name() Name { return p.name }
 // Ops returns the patterns; none means every operation.
 func (p Pick) Ops() []string { return append([]string(nil), p.ops...) }
 
+// Handle is what the pick was made from; nil if it was made from a name.
+func (p Pick) Handle() *Handle { return p.handle }
+
 // Entry returns what the pick attaches, if it does.
 func (p Pick) Entry() (Entry, bool) {
 	if p.entry == nil {
@@ -61,6 +187,11 @@ func (p Pick) Entry() (Entry, bool) {
 func (p Pick) Check() error {
 	if err := p.name.Check(); err != nil {
 		return err
+	}
+	if p.handle != nil {
+		if err := p.handle.Check(); err != nil {
+			return err
+		}
 	}
 	for _, op := range p.ops {
 		if op == "" {

@@ -66,6 +66,7 @@ type Place struct {
 const (
 	KindRound = "round" // one round of a model: its reply
 	KindTool  = "tool"  // one tool call of a model
+	KindLease = "lease" // a private connection that a line of steps leased
 )
 
 // Entries yields the entries of an execution in the order of their paths. An

@@ -18,8 +18,9 @@ type Log struct {
 	ledger *Ledger
 	id     provider.ExecutionID
 	now    func() time.Time
-	number int // of this attempt
-	calls  int // that earlier attempts sent
+	number int      // of this attempt
+	calls  int      // that earlier attempts sent
+	leases []*Entry // that earlier attempts recorded
 
 	mu    sync.Mutex
 	seq   int

@@ -18,8 +18,12 @@ func (g *Log) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		g.known[e.Path] = e
 		g.seq = max(g.seq, e.Seq)
+		if e.Kind == KindLease {
+			g.leases = append(g.leases, e)
+			continue
+		}
+		g.known[e.Path] = e
 		if e.Connection != "" {
 			g.calls++
 		}

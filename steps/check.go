@@ -152,8 +152,10 @@ func (r *report) connection(name connection.Name, h *connection.Handle) {
 		r.invalid("neither Connection nor Handle is set", "Set one of them.")
 	case name != "" && h != nil:
 		r.invalid("both Connection and Handle are set", "Keep one of them.")
+	case h != nil:
+		r.add(h.Check())
 	default:
-		r.add(target(name, h).Check())
+		r.add(name.Check())
 	}
 }
 
