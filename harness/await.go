@@ -71,6 +71,8 @@ func (s *supervisor) peek(name connection.Name, late bool) (*link, <-chan struct
 			}
 		}
 		return nil, nil, s.unknown(name)
+	case s.state == connection.Closed && s.err != nil:
+		return nil, nil, s.why(name)
 	case s.state == connection.Closed:
 		return nil, nil, fault.New(fault.Closed, "connection is closed").At(string(name), "")
 	case late, s.state == connection.Unavailable && time.Until(s.retryAt) > soon:

@@ -20,11 +20,11 @@ func (r *runtime) Call(ctx context.Context, path steps.Path, s *steps.Call, _ js
 	if err != nil {
 		return nil, err
 	}
-	sup, err := r.x.scope.resolve(s.Target())
+	sup, name, err := r.connect(ctx, s.Connection, s.Handle)
 	if err != nil {
 		return nil, err
 	}
-	out := r.x.call(ctx, &wanted{sup: sup, call: gates.Call{Connection: s.Target(), Op: s.Op, Args: args, Secrets: marked,
+	out := r.x.call(ctx, &wanted{sup: sup, at: r.leases, call: gates.Call{Connection: name, Op: s.Op, Args: args, Secrets: marked,
 		Source: gates.SourceStep, Step: string(path), Key: stepKey(r.x.id, string(path))}})
 	if out.Err != nil {
 		return nil, out.Err
@@ -89,6 +89,7 @@ func encode(v any) json.RawMessage {
 // wanted is one call that somebody wants to make.
 type wanted struct {
 	sup  *supervisor
+	at   *leases // of the line that wants it
 	call gates.Call
 	// grants reports whether the caller may use an operation of another
 	// connection, should the references in the arguments belong there. Nil: it
@@ -146,15 +147,19 @@ func (x *execution) target(ctx context.Context, sup *supervisor, name connection
 	if !ok {
 		return nil, gates.Target{}, fault.New(fault.OpUnknown, "its provider lists the read and cannot perform it")
 	}
-	t.Send, t.Read = nil, reader.Read
+	t.Send, t.Read = nil, fence(l, reader.Read)
 	return l, t, nil
 }
 
 // target is a link with the settings of its entry.
 func (s *supervisor) target(l *link) gates.Target {
 	catalog, identity := l.current()
-	return gates.Target{Name: l.name, Catalog: catalog, Identity: identity, Policy: s.entry.Policy,
-		ModelSecrets: s.entry.ModelSecrets, Repair: s.entry.RepairArgs, Pin: s.entry.Pin, Send: l.conn.Call}
+	t := gates.Target{Name: l.name, Catalog: catalog, Identity: identity, Policy: s.entry.Policy,
+		ModelSecrets: s.entry.ModelSecrets, Repair: s.entry.RepairArgs, Pin: s.entry.Pin, Send: fence(l, l.conn.Call)}
+	if l.lease != nil {
+		t.Lease = l.lease.ID
+	}
+	return t
 }
 
 // asked tells about an approval that a call needs. The event says which call.
@@ -204,7 +209,7 @@ func (r *runtime) tool(ctx context.Context, path steps.Path, t *steps.FuncTool, 
 		Invoke: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 			// A conversation of its own: what a tool says must not come between
 			// the model's call and its result.
-			own := &runtime{x: x, log: newConversation(nil), line: string(path)}
+			own := &runtime{x: x, leases: r.leases, log: newConversation(nil), line: string(path)}
 			return t.Invoke(steps.NewContext(ctx, own, path), args)
 		}})
 	end(out.Err)

@@ -11,6 +11,7 @@ import (
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/gates"
+	"github.com/bridle-dev/bridle/pool"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/secrets"
 	"github.com/bridle-dev/bridle/steps"
@@ -35,7 +36,7 @@ func (h *AgentHarness) check() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Connections)) {
 		add(checkEntry(name, c.Connections[name]))
-		add(checkPool(name, c.Connections[name]))
+		add(h.checkPool(name, c.Connections[name]))
 	}
 	for i, p := range c.Profiles {
 		if p == nil {
@@ -187,18 +188,12 @@ func checkProvider(name connection.Name, p provider.Provider) (err error) {
 		WithHint("Correct the options of the provider.")
 }
 
-// checkPool refuses pools: their leases are not there yet, and a pool that
-// handed out one shared connection would be worse than none.
-func checkPool(name connection.Name, e connection.Entry) error {
-	if e.Pool == nil {
+// checkPool finds mistakes in an entry that is a pool.
+func (h *AgentHarness) checkPool(name connection.Name, e connection.Entry) error {
+	if e.Pool == nil || e.Provider == nil || name.Check() != nil {
 		return nil
 	}
-	if _, ok := e.Provider.(provider.Provisioner); !ok && e.Provider != nil {
-		return fault.New(fault.ConnectionInvalid, "provider cannot make connections on demand").At(string(name), "").
-			WithHint("Clear Entry.Pool, or use a provider that can provision.")
-	}
-	return fault.New(fault.ConnectionInvalid, "pools cannot be leased from in this version").At(string(name), "").
-		WithHint("Clear Entry.Pool.")
+	return pool.Check((&pooled{entry: newSupervisor(h, nil, name, e)}).config())
 }
 
 // checkTools finds bad tools among those of the harness, and tools of one name.
@@ -250,20 +245,35 @@ func pickOf(t steps.Tool) (connection.Pick, bool) {
 
 // uses are what a tree of steps needs from the harness.
 type uses struct {
-	names  []connection.Name // connections that steps call, wait on or pick from
-	attach connection.Set    // what model steps attach
-	err    error             // mistakes found while collecting
+	wishes []*wish        // connections that steps call, wait on or pick from
+	attach connection.Set // what model steps attach
+	err    error          // mistakes found while collecting
 }
 
 // usesOf walks a tree that steps.Check has accepted, or collects what it can.
 func (h *AgentHarness) usesOf(s steps.Step) *uses {
 	u := &uses{attach: connection.Set{}}
 	steps.Visit(s, steps.Visitor{
-		Call:  func(c *steps.Call) { u.names = append(u.names, c.Target()) },
-		Wait:  func(w *steps.Wait) { u.names = append(u.names, w.Target()) },
+		Call:  func(c *steps.Call) { u.err = errors.Join(u.err, inStep(c.ID, h.use(u, c.Connection, c.Handle))) },
+		Wait:  func(w *steps.Wait) { u.err = errors.Join(u.err, inStep(w.ID, h.use(u, w.Connection, w.Handle))) },
 		Model: func(m *steps.CallModel) { u.err = errors.Join(u.err, h.useModel(u, m)) },
 	})
 	return u
+}
+
+// use notes that a step uses a connection.
+func (h *AgentHarness) use(u *uses, name connection.Name, handle *connection.Handle) error {
+	w, err := h.wish(name, handle)
+	if err != nil {
+		return err
+	}
+	for _, other := range u.wishes {
+		if other.name == w.name && !other.same(w) {
+			return otherHandle(w.name)
+		}
+	}
+	u.wishes = append(u.wishes, w)
+	return nil
 }
 
 // useModel collects what a model step needs and finds the mistakes that
@@ -282,7 +292,7 @@ func (h *AgentHarness) useModel(u *uses, m *steps.CallModel) error {
 		}
 		entry, attaches := p.Entry()
 		if !attaches {
-			u.names = append(u.names, p.Name())
+			errs = append(errs, inStep(m.ID, h.use(u, p.Name(), p.Handle())))
 			continue
 		}
 		errs = append(errs, inStep(m.ID, u.add(p.Name(), entry)))
@@ -324,8 +334,11 @@ func (h *AgentHarness) checkAttach(set connection.Set, u *uses) error {
 		}
 	}
 	errs = append(errs, h.checkStepEntries(u, set))
-	for _, name := range u.names {
-		errs = append(errs, h.checkName(name, set))
+	for _, w := range u.wishes {
+		if _, there := set[w.name]; there && w.pool != nil {
+			errs = append(errs, taken(w.name, "the turn"))
+		}
+		errs = append(errs, h.checkName(w.from, set))
 	}
 	return joined(errs...)
 }
@@ -364,6 +377,11 @@ func (h *AgentHarness) checkName(name connection.Name, set connection.Set) error
 func poolBelow(name connection.Name) error {
 	return fault.New(fault.ConnectionInvalid, "only the harness may have pools").At(string(name), "").
 		WithHint("Move the entry to Config.Connections, or clear Entry.Pool.")
+}
+
+func otherHandle(name connection.Name) error {
+	return fault.New(fault.ConnectionNameTaken, "another handle of that name wants something else").
+		At(string(name), "").WithHint("Give handles with different options different names.")
 }
 
 func taken(name connection.Name, by string) error {

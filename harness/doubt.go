@@ -84,7 +84,7 @@ func repeatable(f provider.Facts) bool {
 // read takes arguments. Anything but null is what came of the call; null is
 // known to mean that it did not happen; a read that fails tells nothing.
 func (x *execution) reconcile(ctx context.Context, w *wanted, catalog *gates.Catalog, read string) (came *gates.Outcome, known bool) {
-	look := &wanted{sup: w.sup, call: w.call, unrecorded: true}
+	look := &wanted{sup: w.sup, at: w.at, call: w.call, unrecorded: true}
 	c := &look.call
 	c.Op, c.Args, c.Secrets, c.Step = read, nil, nil, c.Step+"/reconcile"
 	takesArgs := func(r provider.Read) bool { return r.Name == read && r.Args != nil }

@@ -15,6 +15,7 @@ import (
 	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/model"
+	"github.com/bridle-dev/bridle/pool"
 	"github.com/bridle-dev/bridle/secrets"
 	"github.com/bridle-dev/bridle/steps"
 	"github.com/bridle-dev/bridle/store"
@@ -44,9 +45,12 @@ type execution struct {
 	mu     sync.Mutex
 	calls  map[string]bool // call ids seen
 	told   map[string]bool // remarks made
-	pins   map[connection.Name]*gates.Catalog
+	pins   map[pinned]*gates.Catalog
 	usage  model.Usage
 	spoken map[steps.Path][]model.Item // by model steps that run, for their records
+	held   map[string]*private         // what is leased, by the path of its lease
+	parked []*private                  // of them, those of parallel paths that failed
+	queued map[*pooled]int             // how many lines wait for room in a pool
 
 	recorded []*ledger.Entry // of model steps of earlier attempts; set before steps run
 }
@@ -60,9 +64,9 @@ func (x *execution) run(ctx context.Context, s steps.Step, u *uses, input json.R
 	x.purse = x.h.purse(x.id)
 	x.scope = newScope(x.h, x.h.scope, set)
 	x.models = newScope(x.h, x.scope, u.attach)
-	x.calls, x.told, x.pins = map[string]bool{}, map[string]bool{}, map[connection.Name]*gates.Catalog{}
-	x.spoken = map[steps.Path][]model.Item{}
-	defer func() { x.release(ctx, x.interrupted(err)) }()
+	x.calls, x.told, x.pins = map[string]bool{}, map[string]bool{}, map[pinned]*gates.Catalog{}
+	x.spoken, x.held, x.queued = map[steps.Path][]model.Item{}, map[string]*private{}, map[*pooled]int{}
+	defer func() { x.release(ctx, err) }()
 	// Connections outlive the steps that are cut: release stops them.
 	x.scope.start(context.WithoutCancel(ctx))
 	x.models.start(context.WithoutCancel(ctx))
@@ -72,10 +76,10 @@ func (x *execution) run(ctx context.Context, s steps.Step, u *uses, input json.R
 	if err := x.checkRecord(ctx); err != nil {
 		return nil, err
 	}
-	if err := x.checkChoices(s); err != nil {
+	if err := x.checkChoices(ctx, s); err != nil {
 		return nil, err
 	}
-	out, err = steps.Run(ctx, &runtime{x: x, log: x.log}, s, input)
+	out, err = steps.Run(ctx, x.runtime(), s, input)
 	if !x.interrupted(err) {
 		x.tellUnreached()
 	}
@@ -85,6 +89,9 @@ func (x *execution) run(ctx context.Context, s steps.Step, u *uses, input json.R
 // checkRecord takes over what earlier attempts recorded, as far as it still counts.
 func (x *execution) checkRecord(ctx context.Context) error {
 	if err := x.spendRecorded(); err != nil { // whatever is dropped was used
+		return err
+	}
+	if err := x.takeLeases(ctx); err != nil {
 		return err
 	}
 	if err := x.checkReplaced(ctx); err != nil {
@@ -120,12 +127,13 @@ func (x *execution) interrupted(err error) bool { return err != nil && x.h.life.
 
 // release ends what the execution attached, and what it was allowed unless it is
 // to go on. It is not cut short by the end of the execution's context.
-func (x *execution) release(ctx context.Context, interrupted bool) {
+func (x *execution) release(ctx context.Context, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit+time.Second)
 	defer cancel()
-	if !interrupted {
+	if !x.interrupted(err) {
 		x.endApprovals(ctx)
 	}
+	x.endLeases(ctx, err != nil && x.rec != nil)
 	for _, s := range []*scope{x.models, x.scope} {
 		if err := s.stop(ctx); err != nil {
 			x.emit(event.Event{Type: event.Warning, Text: "connection of the turn was not released cleanly", Err: err})
@@ -152,12 +160,20 @@ func (x *execution) endApprovals(ctx context.Context) {
 func (x *execution) pin(l *link) *gates.Catalog {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if c := x.pins[l.name]; c != nil {
+	at := pinned{l.name, l.lease}
+	if c := x.pins[at]; c != nil {
 		return c
 	}
 	c, _ := l.current()
-	x.pins[l.name] = c
+	x.pins[at] = c
 	return c
+}
+
+// pinned is what a catalog is pinned of: a connection, whichever attempt made it,
+// or one that is leased.
+type pinned struct {
+	name  connection.Name
+	lease *pool.Lease
 }
 
 // callID makes a model's call id unique within the execution.
@@ -221,12 +237,16 @@ func (x *execution) add(log *conversation, items ...model.Item) {
 // runtime is the harness as one line of steps sees it: the execution's own, or
 // that of a parallel path or a spawned child with a conversation of its own.
 type runtime struct {
-	x    *execution
-	log  *conversation
-	line string // path of what the conversation began with, "" for the execution's own
+	x      *execution
+	leases *leases
+	log    *conversation
+	line   string // path of what the conversation began with, "" for the execution's own
 }
 
 var _ steps.Runtime = (*runtime)(nil)
+
+// runtime is that of the execution's own line.
+func (x *execution) runtime() *runtime { return &runtime{x: x, leases: &leases{x: x}, log: x.log} }
 
 // Info implements steps.Runtime.
 func (r *runtime) Info() steps.Info {
@@ -240,13 +260,17 @@ func (r *runtime) Items() []model.Item { return append([]model.Item(nil), r.log.
 func (r *runtime) Emit(ev event.Event) { r.x.emit(ev) }
 
 // Fork implements steps.Runtime. A parallel path begins with the conversation
-// so far, a spawned child with an empty one; neither adds to its parent's.
-func (r *runtime) Fork(_ context.Context, path steps.Path, kind steps.Kind) (steps.Runtime, func(error) error, error) {
-	fork := &runtime{x: r.x, log: newConversation(r.log.view()), line: string(path)}
+// so far, a spawned child with an empty one; neither adds to its parent's. Private
+// connections of its own it leases as it uses them.
+func (r *runtime) Fork(ctx context.Context, path steps.Path, kind steps.Kind) (steps.Runtime, func(error) error, error) {
+	fork := &runtime{x: r.x, leases: &leases{x: r.x, up: r.leases, line: string(path)}, log: newConversation(r.log.view()), line: string(path)}
 	if kind == steps.KindSpawn {
 		fork.log = newConversation(nil)
 	}
-	return fork, func(error) error { return nil }, nil
+	return fork, func(err error) error {
+		fork.leases.end(ctx, err)
+		return nil
+	}, nil
 }
 
 // Run runs a step with its connections and returns its output, in which, as in

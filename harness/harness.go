@@ -69,6 +69,7 @@ import (
 	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/model"
+	"github.com/bridle-dev/bridle/pool"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/refs"
 	"github.com/bridle-dev/bridle/secrets"
@@ -163,6 +164,9 @@ type AgentHarness struct {
 	graph     steps.Step
 	graphUses *uses
 	scope     *scope
+	pools     map[connection.Name]*pooled
+	opening   sync.Mutex                        // one at a time opens the pools
+	owner     *pool.Owner                       // of leases, nil until the pools are open, or if there are none; guarded by opening
 	schemas   map[*steps.FuncTool]*gates.Schema // of the tools that New saw
 	toolsets  toolsets
 
@@ -205,6 +209,7 @@ func New(config Config) (*AgentHarness, error) {
 	if h.graph == nil && config.Model != nil {
 		h.graph = steps.Loop{ID: "agent", Body: steps.CallModel{ID: "turn"}, Until: steps.NoToolCalls()}
 	}
+	h.pools = newPools(h)
 	if err := h.check(); err != nil {
 		return nil, err
 	}
@@ -254,12 +259,15 @@ func (h *AgentHarness) begin() error {
 	if err := h.count(); err != nil {
 		return err
 	}
-	h.once.Do(func() { h.unread = h.reload() })
-	if h.unread != nil {
-		h.end()
-		return h.unread
+	err := h.openPools()
+	if err == nil {
+		h.once.Do(func() { h.unread = h.reload() })
+		err = h.unread
 	}
-	return nil
+	if err != nil {
+		h.end()
+	}
+	return err
 }
 
 // count counts a piece of work, and connects if it is the first.
@@ -350,7 +358,7 @@ func (h *AgentHarness) shut(ctx context.Context, done chan struct{}) {
 	brief, stop := context.WithTimeout(ctx, cutLimit)
 	defer stop()
 	err := h.idle(brief)
-	released := h.scope.stop(ctx)
+	released := errors.Join(h.scope.stop(ctx), h.closePools(ctx))
 	if err != nil {
 		err = h.idle(ctx)
 	}
@@ -387,6 +395,10 @@ func (h *AgentHarness) Manifest(ctx context.Context, name connection.Name) (*pro
 	defer h.end()
 	ctx, cancel := h.alive(ctx)
 	defer cancel()
+	if h.pools[name] != nil {
+		return nil, fault.New(fault.ConnectionInvalid, "a pool has no connection of its own to look at").At(string(name), "").
+			WithHint("What its connections offer is in the events of those that are leased.")
+	}
 	sup, err := h.scope.resolve(name)
 	if err != nil {
 		return nil, err

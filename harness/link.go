@@ -6,6 +6,7 @@ import (
 
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/gates"
+	"github.com/bridle-dev/bridle/pool"
 	"github.com/bridle-dev/bridle/provider"
 )
 
@@ -15,6 +16,7 @@ type link struct {
 	conn  provider.Conn
 	chain *gates.Chain    // takes what the peer says of itself the way back
 	done  <-chan struct{} // closed when conn is lost
+	lease *pool.Lease     // nil for one that is not private
 
 	refreshing sync.Mutex // one refresh at a time, so that the newest manifest stays
 

@@ -39,7 +39,7 @@ type dialogue struct {
 
 // Model implements steps.Runtime.
 func (r *runtime) Model(ctx context.Context, path steps.Path, s *steps.CallModel, input json.RawMessage) (json.RawMessage, error) {
-	d, err := r.dialogue(path, s)
+	d, err := r.dialogue(ctx, path, s)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (r *runtime) Model(ctx context.Context, path steps.Path, s *steps.CallModel
 }
 
 // dialogue prepares a model step. Everything it needs is there or an error.
-func (r *runtime) dialogue(path steps.Path, s *steps.CallModel) (*dialogue, error) {
+func (r *runtime) dialogue(ctx context.Context, path steps.Path, s *steps.CallModel) (*dialogue, error) {
 	x := r.x
 	d := &dialogue{r: r, path: path, s: s, model: s.Model}
 	if d.model == nil {
@@ -82,7 +82,7 @@ func (r *runtime) dialogue(path steps.Path, s *steps.CallModel) (*dialogue, erro
 	if d.model == nil {
 		return nil, fault.New(fault.MissingModel, "step has no model").WithHint("Set CallModel.Model or Config.Model.")
 	}
-	offer, err := x.offer(s)
+	offer, err := r.offer(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +272,7 @@ func (d *dialogue) run(ctx context.Context, c model.Item) model.Item {
 		return d.result(ctx, c, &call, d.r.tool(ctx, path, t.fn, call), 0)
 	}
 	call.Connection, call.Op = t.op.connection, t.op.op
-	out := d.r.x.call(ctx, &wanted{sup: t.sup, call: call, grants: d.offers})
+	out := d.r.x.call(ctx, &wanted{sup: t.sup, at: d.r.leases, call: call, grants: d.offers})
 	return d.result(ctx, c, &call, out, t.sup.entry.ResultCap)
 }
 

@@ -77,7 +77,7 @@ func (h *AgentHarness) since(t time.Time) time.Duration { return time.Since(t) }
 
 // Status is what is known about a harness at one moment.
 type Status struct {
-	// Connections are the harness's own, by name.
+	// Connections are the harness's own, and its pools, by name.
 	Connections []connection.Status
 	// Running are the executions in progress, sorted.
 	Running []ExecutionID
@@ -92,7 +92,11 @@ func (h *AgentHarness) Status() Status {
 	st.Running = slices.Sorted(maps.Keys(h.running))
 	h.mu.Unlock()
 	tools := h.toolNames()
-	for _, name := range h.scope.names() {
+	for _, name := range slices.Sorted(maps.Keys(h.config.Connections)) {
+		if p := h.pools[name]; p != nil {
+			st.Connections = append(st.Connections, p.status())
+			continue
+		}
 		st.Connections = append(st.Connections, h.scope.own[name].status(tools)...)
 	}
 	return st

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"context"
 	"slices"
 	"sync"
 
@@ -28,28 +29,34 @@ func (o *offer) add(tools ...tool) {
 	}
 }
 
-// offer returns the tools of a model step.
-func (x *execution) offer(s *steps.CallModel) (*offer, error) {
+// offer returns the tools of a model step. Private connections that it picks from
+// are leased for it.
+func (r *runtime) offer(ctx context.Context, s *steps.CallModel) (*offer, error) {
+	x := r.x
 	if s.NoTools {
 		return &offer{}, nil
 	}
 	x.tellMissing()
 	if s.Tools == nil {
-		set := x.toolset(x.h.config.Tools)
+		set := x.toolset(x.h.config.Tools, nil)
 		x.tellClashes(set)
 		return &set.whole, nil
 	}
 	if err := checkToolNames(s.Tools, "the step"); err != nil {
 		return nil, err
 	}
-	set := x.toolset(s.Tools)
+	leased, err := r.leasePicks(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	set := x.toolset(s.Tools, leased)
 	x.tellClashes(set)
 	o := &offer{tools: map[string]tool{}, known: set.whole.known}
 	o.add(set.funcs...)
 	var errs []error
 	for _, t := range s.Tools {
 		if p, ok := pickOf(t); ok {
-			picked, err := x.pick(p, set.names)
+			picked, err := x.pick(p, set)
 			errs = append(errs, err)
 			o.add(picked...)
 		}
@@ -57,10 +64,44 @@ func (x *execution) offer(s *steps.CallModel) (*offer, error) {
 	return o, joined(errs...)
 }
 
+// leasePicks leases the private connections that a model step picks from.
+func (r *runtime) leasePicks(ctx context.Context, s *steps.CallModel) ([]offered, error) {
+	var leased []offered
+	for _, t := range s.Tools {
+		p, ok := pickOf(t)
+		if !ok || !r.x.h.private(p) {
+			continue
+		}
+		sup, name, err := r.connect(ctx, p.Name(), p.Handle())
+		if err != nil {
+			return nil, err
+		}
+		l, err := sup.await(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if o := (offered{sup, l}); !slices.Contains(leased, o) {
+			leased = append(leased, o)
+		}
+	}
+	return leased, nil
+}
+
+// private reports whether a pick is from a connection of a pool.
+func (h *AgentHarness) private(p connection.Pick) bool {
+	_, attaches := p.Entry()
+	from := p.Name()
+	if p.Handle() != nil {
+		from = p.Handle().From()
+	}
+	return !attaches && h.pools[from] != nil
+}
+
 // toolset is everything that model steps of an execution could see, with its
 // names, beside one list of Go tools.
 type toolset struct {
 	links    []offered
+	private  []offered        // of the links
 	catalogs []*gates.Catalog // of the links, as the execution pins them
 	funcs    []tool
 	names    map[operation]string
@@ -75,9 +116,10 @@ type toolsets struct {
 	latest *toolset
 }
 
-// toolset returns the tool set of this execution beside the Go tools of a list.
-func (x *execution) toolset(list []steps.Tool) *toolset {
-	set := &toolset{links: x.models.links(), whole: offer{tools: map[string]tool{}, known: x.h.scrubber.Count()}}
+// toolset returns the tool set of this execution beside the Go tools of a list,
+// and private connections.
+func (x *execution) toolset(list []steps.Tool, leased []offered) *toolset {
+	set := &toolset{links: append(x.models.links(), leased...), private: leased, whole: offer{tools: map[string]tool{}, known: x.h.scrubber.Count()}}
 	for _, o := range set.links {
 		set.catalogs = append(set.catalogs, x.pin(o.link))
 	}
@@ -86,7 +128,7 @@ func (x *execution) toolset(list []steps.Tool) *toolset {
 			set.funcs = append(set.funcs, x.funcTool(f))
 		}
 	}
-	if len(x.scope.own)+len(x.models.own) > 0 {
+	if len(x.scope.own)+len(x.models.own)+len(leased) > 0 {
 		return x.complete(set)
 	}
 	kept := &x.h.toolsets

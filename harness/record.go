@@ -59,7 +59,7 @@ func (x *execution) pending(more func(*ledger.Entry)) func(context.Context, *gat
 		if more != nil {
 			more(&e)
 		}
-		return x.rec.Pending(ctx, e, use)
+		return x.rec.Pending(ctx, e, x.fenced(c.Lease, use))
 	}
 }
 

@@ -15,10 +15,9 @@ import (
 // dropReplaced drops what was recorded against things that were replaced, with
 // all that followed from it, if each of the things may be repeated by its own
 // word or was named in RestoreOptions.Rerun.
-func (x *execution) dropReplaced(ctx context.Context, lost map[connection.Name]provider.Identity) error {
-	r := &replacement{x: x, lost: lost, known: x.rec.Known(), repeats: map[connection.Name]bool{}}
-	for name := range lost {
-		r.repeats[name] = x.mayRepeat(ctx, name)
+func (x *execution) dropReplaced(ctx context.Context, r *replacement) error {
+	for name, sup := range r.lost {
+		r.repeats[name] = sup.mayRepeat(ctx, name)
 	}
 	if err := r.refusal(); err != nil {
 		return err
@@ -27,7 +26,7 @@ func (x *execution) dropReplaced(ctx context.Context, lost map[connection.Name]p
 	if len(drop) == 0 {
 		return nil
 	}
-	x.emit(event.Event{Type: event.Warning, Text: "the run goes on from where it first used " + fault.Names(names(lost)) + ", which was replaced",
+	x.emit(event.Event{Type: event.Warning, Text: "the run goes on from where it first used " + fault.Names(r.names()) + ", which was replaced",
 		Data: map[string]any{"dropped": len(drop)}})
 	var paths []string
 	for _, e := range drop {
@@ -60,9 +59,9 @@ func (r *replacement) refusal() error {
 		WithHint("Restore with RestoreOptions.Rerun naming them, if doing %s again is all right.", what)
 }
 
-func names(lost map[connection.Name]provider.Identity) []string {
+func (r *replacement) names() []string {
 	var all []string
-	for _, name := range slices.Sorted(maps.Keys(lost)) {
+	for _, name := range slices.Sorted(maps.Keys(r.lost)) {
 		all = append(all, string(name))
 	}
 	return all
@@ -70,20 +69,19 @@ func names(lost map[connection.Name]provider.Identity) []string {
 
 // mayRepeat reports whether what was done on a connection may be done again on
 // what is there now by what is known of it, whoever allowed it or not.
-func (x *execution) mayRepeat(ctx context.Context, name connection.Name) bool {
-	sup, err := x.models.resolve(name)
-	if err != nil {
-		return false
-	}
-	l, err := sup.await(ctx, name)
+func (s *supervisor) mayRepeat(ctx context.Context, name connection.Name) bool {
+	l, err := s.await(ctx, name)
 	if err != nil {
 		return false
 	}
 	catalog, _ := l.current()
-	switch sup.determinism(catalog) {
+	switch s.determinism(catalog) {
 	case provider.Pure:
 		return true
 	case provider.Costly:
+		if l.lease != nil {
+			return true // it was made for this, and nobody used it yet
+		}
 		r, ok := provider.Ability[provider.Resetter](l.conn)
 		return ok && r.Reset(ctx) == nil
 	}

@@ -45,6 +45,12 @@ func (m *mortal) Update(ctx context.Context, f func(store.Tx) error) error {
 	return m.Store.Update(ctx, f)
 }
 
+func (m *mortal) written() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.writes
+}
+
 // replayed are executions that do a bit of everything.
 func replayed() map[string]steps.Step {
 	op := func(id steps.ID, op string) steps.Call { return steps.Call{ID: id, Connection: "c", Op: op} }
@@ -188,11 +194,12 @@ func diesAt(t *testing.T, k int, s steps.Step, want string, calls map[provider.K
 		return // it died before it was a harness
 	}
 	_, err = h.Run(t.Context(), s, nil, in1())
+	ran := st.written()
 	if err := h.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if st.writes < k {
-		return // what lost a race wrote less this time
+	if ran < k {
+		return // what lost a race wrote less this time, or it died as it closed
 	}
 	if err == nil {
 		t.Errorf("died at write %d: the run ended well", k)

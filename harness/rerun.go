@@ -30,8 +30,8 @@ func (r *replacement) repeatsAll(e *ledger.Entry) bool {
 	if repeats, lost := r.repeats[connection.Name(e.Connection)]; lost {
 		return repeats
 	}
-	sup, err := r.x.models.resolve(connection.Name(e.Connection))
-	return err == nil && sup.determinism(r.x.catalog(e)) == provider.Pure
+	sup, err := r.x.source(e)
+	return err == nil && sup != nil && sup.determinism(r.x.catalog(e)) == provider.Pure
 }
 
 // anew are the keys, as they were at first, of answered calls that are dropped

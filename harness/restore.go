@@ -264,31 +264,37 @@ func (h *AgentHarness) trim(ctx context.Context) {
 // that came from a thing that was replaced count for nothing any more: they are
 // dropped where that is safe or allowed, and else the run is refused.
 func (x *execution) checkReplaced(ctx context.Context) error {
-	lost := map[connection.Name]provider.Identity{}
-	for _, e := range x.rec.Known() {
+	r := &replacement{x: x, known: x.rec.Known(), gone: map[*ledger.Entry]bool{},
+		lost: map[connection.Name]*supervisor{}, repeats: map[connection.Name]bool{}}
+	for _, e := range r.known {
 		if e.Connection == "" {
 			continue
 		}
-		now, err := x.identity(ctx, connection.Name(e.Connection))
+		name := connection.Name(e.Connection)
+		sup, err := x.source(e)
+		if err != nil {
+			return err
+		}
+		if sup == nil {
+			continue
+		}
+		now, err := sup.identity(ctx, name)
 		if err != nil {
 			return err
 		}
 		if replaced(e.Identity, now) {
-			lost[connection.Name(e.Connection)] = now
+			r.gone[e], r.lost[name] = true, sup
 		}
 	}
-	if len(lost) == 0 {
+	if len(r.lost) == 0 {
 		return nil
 	}
-	return x.dropReplaced(ctx, lost)
+	return x.dropReplaced(ctx, r)
 }
 
-func (x *execution) identity(ctx context.Context, name connection.Name) (provider.Identity, error) {
-	sup, err := x.models.resolve(name)
-	if err != nil {
-		return provider.Identity{}, err
-	}
-	l, err := sup.await(ctx, name)
+// identity waits for a connection and says which incarnation it is.
+func (s *supervisor) identity(ctx context.Context, name connection.Name) (provider.Identity, error) {
+	l, err := s.await(ctx, name)
 	if err != nil {
 		return provider.Identity{}, placed(err, fault.Unavailable, string(name))
 	}

@@ -25,6 +25,9 @@ type scope struct {
 func newScope(h *AgentHarness, parent *scope, set connection.Set) *scope {
 	s := &scope{parent: parent, own: make(map[connection.Name]*supervisor, len(set))}
 	for name, entry := range set {
+		if entry.Pool != nil {
+			continue
+		}
 		if parent == nil || parent.find(name) == nil {
 			s.own[name] = newSupervisor(h, s, name, entry)
 		}

@@ -17,6 +17,7 @@ import (
 type sending struct {
 	x      *execution
 	from   *supervisor // of the connection that was wanted
+	at     *leases     // of the line that wants it
 	name   connection.Name
 	op     string
 	grants func(connection.Name, string) bool
@@ -56,7 +57,7 @@ func (x *execution) sendOnce(ctx context.Context, w *wanted, ev *event.Event, be
 			return x.h.chain.Refuse(ctx, w.call, placedCall(err, &w.call))
 		}
 	}
-	s := &sending{x: x, from: w.sup, name: w.call.Connection, op: w.call.Op, grants: w.grants, event: *ev}
+	s := &sending{x: x, from: w.sup, at: w.at, name: w.call.Connection, op: w.call.Op, grants: w.grants, event: *ev}
 	target, err := s.meet(ctx, s.from, s.name)
 	if err != nil {
 		return x.h.chain.Refuse(ctx, w.call, placedCall(err, &w.call))
@@ -117,7 +118,10 @@ func (s *sending) route(ctx context.Context, to connection.Name) (*gates.Target,
 // routed finds the connection that the references in a call belong to, if its
 // caller may use it.
 func (s *sending) routed(to connection.Name) (*supervisor, error) {
-	sup, err := s.x.models.resolve(to)
+	sup, err := s.at.find(to), error(nil)
+	if sup == nil {
+		sup, err = s.x.models.resolve(to)
+	}
 	granted := sup == s.from
 	if s.grants != nil {
 		granted = s.grants(to, s.op)

@@ -14,9 +14,10 @@ import (
 // replacement decides what of a record still counts once things were replaced.
 type replacement struct {
 	x       *execution
-	lost    map[connection.Name]provider.Identity // what is there now
-	known   []*ledger.Entry                       // that earlier attempts recorded
-	repeats map[connection.Name]bool              // of lost: calls may be repeated
+	known   []*ledger.Entry                 // that earlier attempts recorded
+	gone    map[*ledger.Entry]bool          // of known: they came from a thing that was replaced
+	lost    map[connection.Name]*supervisor // connections of which something was replaced; one of each name
+	repeats map[connection.Name]bool        // of lost: calls may be repeated
 }
 
 // stale are the entries that count for nothing any more: the first result from a
@@ -49,8 +50,7 @@ func (r *replacement) stale() []*ledger.Entry {
 func (r *replacement) roots(of ...connection.Name) []*ledger.Entry {
 	var roots []*ledger.Entry
 	for _, e := range r.known {
-		now, lost := r.lost[connection.Name(e.Connection)]
-		if lost && slices.Contains(of, connection.Name(e.Connection)) && replaced(e.Identity, now) && !r.keepsResult(e) {
+		if r.gone[e] && slices.Contains(of, connection.Name(e.Connection)) && !r.keepsResult(e) {
 			roots = append(roots, e)
 		}
 	}

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -179,7 +180,11 @@ func objectSchema(s json.RawMessage) json.RawMessage {
 }
 
 // pick returns what a step picked of a connection.
-func (x *execution) pick(p connection.Pick, names map[operation]string) ([]tool, error) {
+func (x *execution) pick(p connection.Pick, set *toolset) ([]tool, error) {
+	if x.h.private(p) {
+		o := set.private[slices.IndexFunc(set.private, func(o offered) bool { return o.link.name == p.Name() })]
+		return x.toolsOf(o, set.names, p.Ops()), x.checkPick(p, []*link{o.link})
+	}
 	at := x.scope
 	if entry, attaches := p.Entry(); attaches {
 		at = x.models
@@ -189,7 +194,11 @@ func (x *execution) pick(p connection.Pick, names map[operation]string) ([]tool,
 				WithHint("Attach it to the harness or the turn and pick it with connection.Tools.")
 		}
 	}
-	sup, err := at.resolve(p.Name())
+	name := p.Name()
+	if p.Handle() != nil {
+		name = p.Handle().From()
+	}
+	sup, err := at.resolve(name)
 	if err != nil {
 		return nil, err
 	}
@@ -200,9 +209,9 @@ func (x *execution) pick(p connection.Pick, names map[operation]string) ([]tool,
 	var tools []tool
 	var links []*link
 	for _, o := range at.links() {
-		if o.sup == sup && (o.link.name == p.Name() || sup.name == p.Name()) {
+		if o.sup == sup && (o.link.name == name || sup.name == name) {
 			links = append(links, o.link)
-			tools = append(tools, x.toolsOf(o, names, p.Ops())...)
+			tools = append(tools, x.toolsOf(o, set.names, p.Ops())...)
 		}
 	}
 	if len(links) == 0 && len(sup.snapshot()) > 0 {
@@ -243,18 +252,28 @@ func opNames(c *gates.Catalog) []string {
 
 // checkChoices refuses tool choices that name nothing offered, before a model
 // is asked.
-func (x *execution) checkChoices(s steps.Step) error {
+func (x *execution) checkChoices(ctx context.Context, s steps.Step) error {
 	var errs []error
 	steps.Visit(s, steps.Visitor{Model: func(m *steps.CallModel) {
-		if m.ToolChoice.Mode == model.ChooseTool || m.ToolChoice.Mode == model.ChooseAny {
-			offer, err := x.offer(m)
-			if err == nil {
-				err = x.checkChoice(m.ToolChoice, offer)
-			}
-			errs = append(errs, inStep(m.ID, err))
+		forced := m.ToolChoice.Mode == model.ChooseTool || m.ToolChoice.Mode == model.ChooseAny
+		if !forced || x.picksPrivate(m) { // it is not leased to look at it
+			return
 		}
+		offer, err := x.runtime().offer(ctx, m)
+		if err == nil {
+			err = x.checkChoice(m.ToolChoice, offer)
+		}
+		errs = append(errs, inStep(m.ID, err))
 	}})
 	return joined(errs...)
+}
+
+// picksPrivate reports whether a model step picks from a connection of a pool.
+func (x *execution) picksPrivate(m *steps.CallModel) bool {
+	return slices.ContainsFunc(m.Tools, func(t steps.Tool) bool {
+		p, ok := pickOf(t)
+		return ok && x.h.private(p)
+	})
 }
 
 // checkChoice refuses a tool choice that the offer cannot meet: as a mistake,

@@ -27,7 +27,7 @@ func (x *execution) acts(e *ledger.Entry) bool {
 
 // catalog is what the connection of an entry offers now.
 func (x *execution) catalog(e *ledger.Entry) *gates.Catalog {
-	if sup, err := x.models.resolve(connection.Name(e.Connection)); err == nil {
+	if sup, err := x.source(e); err == nil && sup != nil {
 		for _, l := range sup.snapshot() {
 			if l.name == connection.Name(e.Connection) {
 				catalog, _ := l.current()

@@ -24,12 +24,12 @@ func (r *runtime) Wait(ctx context.Context, path steps.Path, s *steps.Wait, arou
 	if err != nil {
 		return nil, err
 	}
-	sup, err := r.x.scope.resolve(s.Target())
+	sup, name, err := r.connect(ctx, s.Connection, s.Handle)
 	if err != nil {
 		return nil, err
 	}
 	l := &listening{x: r.x, sup: sup, filter: s.Filter,
-		call: gates.Call{Connection: s.Target(), Op: s.Event, Args: args, Secrets: marked, Source: gates.SourceStep,
+		call: gates.Call{Connection: name, Op: s.Event, Args: args, Secrets: marked, Source: gates.SourceStep,
 			Step: string(path), Key: stepKey(r.x.id, string(path)), Execution: r.x.id, Thread: r.x.thread}}
 	if s.Timeout > 0 {
 		l.deadline = r.x.h.clock().Add(s.Timeout)
@@ -37,7 +37,7 @@ func (r *runtime) Wait(ctx context.Context, path steps.Path, s *steps.Wait, arou
 	ctx, cancel := l.takeUp(ctx, string(path))
 	defer cancel()
 	ctx, end := r.x.h.span(ctx, event.Span{Kind: event.SpanWait, Name: s.Event, Thread: r.x.thread,
-		Execution: r.x.id, Step: string(path), Connection: string(s.Target()), Op: s.Event})
+		Execution: r.x.id, Step: string(path), Connection: string(name), Op: s.Event})
 	began := r.x.h.clock()
 	r.x.emit(l.event(event.WaitStarted))
 	defer func() {
@@ -166,7 +166,7 @@ func (l *listening) listen(ctx context.Context) (provider.Subscription, error) {
 	sub, out := l.x.h.chain.Listen(ctx, r,
 		func(ctx context.Context, req *provider.ListenRequest) (provider.Subscription, error) {
 			req.After = l.cursor
-			return listener.Listen(ctx, req)
+			return fence(link, listener.Listen)(ctx, req)
 		})
 	l.x.allowed(out)
 	if l.gate = out.Gate; out.Err != nil {

@@ -93,28 +93,42 @@ func New(c Config) (*Pool, error) {
 	return p, nil
 }
 
-func build(c Config) (*Pool, error) {
-	maker, ok := c.Provider.(provider.Provisioner)
+// Check finds the mistakes that New would find, but for a missing Owner.
+func Check(c Config) error {
+	if _, err := setupsOf(c); err != nil {
+		return fault.From(err, fault.ConnectionInvalid).At(c.Name, "")
+	}
+	return nil
+}
+
+// setupsOf checks a configuration and reads the setups of its profiles.
+func setupsOf(c Config) (*setups, error) {
+	_, makes := c.Provider.(provider.Provisioner)
 	switch {
 	case !validName(c.Name):
 		return nil, fault.New(fault.ConnectionInvalid, "pool name %s is malformed", fault.Quote(c.Name))
-	case c.Owner == nil:
-		return nil, fault.New(fault.ConnectionInvalid, "pool has no owner").WithHint("Set Config.Owner to what Register returned.")
-	case !ok:
+	case !makes:
 		return nil, fault.New(fault.ConnectionInvalid, "provider cannot make connections on demand").
 			WithHint("Clear Entry.Pool, or use a provider that can provision.")
 	case c.Max < 1:
 		return nil, fault.New(fault.ConnectionInvalid, "pool of at most %d connections", c.Max).WithHint("Set Pool.Max to 1 or more.")
 	}
-	c.Options = c.Options.Normal()
-	s, err := newSetups(c.Setup, c.Options.Profiles)
+	return newSetups(c.Setup, c.Options.Normal().Profiles)
+}
+
+func build(c Config) (*Pool, error) {
+	if c.Owner == nil {
+		return nil, fault.New(fault.ConnectionInvalid, "pool has no owner").WithHint("Set Config.Owner to what Register returned.")
+	}
+	s, err := setupsOf(c)
 	if err != nil {
 		return nil, err
 	}
+	c.Options = c.Options.Normal()
 	if c.Wait == 0 {
 		c.Wait = DefaultWait
 	}
-	p := &Pool{config: c, owner: c.Owner, maker: maker, setups: s,
+	p := &Pool{config: c, owner: c.Owner, maker: c.Provider.(provider.Provisioner), setups: s,
 		held: map[string]*instance{}, reclaiming: map[string]bool{}, seen: map[string]sighting{}}
 	// The pool outlives whoever makes it; Close ends this.
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())

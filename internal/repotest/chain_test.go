@@ -259,8 +259,14 @@ func handedOver(f *goFile) func(ast.Node) bool {
 
 func targetField(name string) bool { return name == "Send" || name == "Read" }
 
-// method is the expression if it is a method that is not called.
+// method is the expression if it is a method that is not called, or one behind the
+// fence of a lease.
 func method(e ast.Expr) []ast.Node {
+	if c, ok := e.(*ast.CallExpr); ok && len(c.Args) == 2 {
+		if id, ok := c.Fun.(*ast.Ident); ok && id.Name == "fence" {
+			e = c.Args[1]
+		}
+	}
 	if sel, ok := e.(*ast.SelectorExpr); ok {
 		return []ast.Node{sel}
 	}
