@@ -9,7 +9,7 @@ import (
 )
 
 // tagPackages are where tags are made and compared. Others hand theirs in.
-func tagPackages() []string { return []string{"gates", "refs", "secrets"} }
+func tagPackages() []string { return []string{"gates", "refs", "secrets", "triggers"} }
 
 // tagName recognises what holds a tag: sig, wantTag, r.mac, signatures.
 var tagName = regexp.MustCompile(`^(tag|sig|mac|hmac|signature)s?$|(Tag|Sig|MAC|Mac|HMAC|Signature)s?$`)
@@ -21,7 +21,7 @@ func checkTags(f *goFile) []finding {
 	var found []finding
 	tags := f.imports("crypto/hmac")
 	if tags && !f.test() && !slices.Contains(tagPackages(), f.dir()) {
-		found = append(found, finding{f.path, "crypto/hmac is for the packages that make tags, where their comparisons are looked at: gates, refs and secrets. Ask one of them, or add the package to the rule"})
+		found = append(found, finding{f.path, "crypto/hmac is for the packages that make tags, where their comparisons are looked at: gates, refs, secrets and triggers. Ask one of them, or add the package to the rule"})
 	}
 	if f.imports("crypto/subtle") {
 		found = append(found, finding{f.path, "crypto/subtle has many ways to compare. Use hmac.Equal, which is one of them and cannot be used wrongly"})
