@@ -1,4 +1,4 @@
-// Package peers finds the real servers that tests talk to. They are npm
+// Package peers finds the real servers and libraries that tests talk to. They are npm
 // packages, pinned in package.json beside this file and installed by
 //
 //	make peers
@@ -22,6 +22,11 @@ const (
 	Filesystem = "@modelcontextprotocol/server-filesystem"
 	Memory     = "@modelcontextprotocol/server-memory"
 	Playwright = "@playwright/mcp"
+
+	// StandardWebhooks and Svix sign and verify webhooks. Newer versions of svix
+	// hand on what standardwebhooks exports; the pinned one has code of its own.
+	StandardWebhooks = "standardwebhooks"
+	Svix             = "svix"
 )
 
 // Node returns the command line of the script entry of an installed package,
