@@ -34,6 +34,11 @@
 //	lease_acquired                               Connection (the pool), Step, Duration (the wait), Data["lease"], ["fence"], ["instance"], ["resumed"]
 //	lease_released                               Connection, Step, Duration (how long it was held), Err, Data["lease"], ["fence"]
 //	lease_reclaimed                              Connection, Step, Text (why), Err, Data["lease"], ["fence"], ["owner"]
+//	inbox_accepted                               Connection, Op (the event), Source (the trigger), Data["message"]
+//	inbox_done                                   as inbox_accepted, and Duration (since it was accepted)
+//	inbox_retried                                as inbox_accepted, and Duration (until the next attempt), Err
+//	inbox_dead                                   as inbox_accepted, and Duration (since it was accepted), Err
+//	inbox_dropped                                as inbox_accepted, and Text (the reason)
 //	warning                                      Text, and where: Connection, Op, Step, Err
 //	events_dropped                               Data["count"], of all threads together
 //
@@ -98,6 +103,11 @@ const (
 	LeaseAcquired             Type = "lease_acquired"
 	LeaseReleased             Type = "lease_released"
 	LeaseReclaimed            Type = "lease_reclaimed"
+	InboxAccepted             Type = "inbox_accepted"
+	InboxDone                 Type = "inbox_done"
+	InboxRetried              Type = "inbox_retried"
+	InboxDead                 Type = "inbox_dead"
+	InboxDropped              Type = "inbox_dropped"
 	Warning                   Type = "warning"
 	EventsDropped             Type = "events_dropped"
 )
@@ -116,7 +126,7 @@ type Event struct {
 	Step       string       // path of the step
 	Connection string       // name of the connection
 	Op         string       // operation, read, event or tool
-	Source     string       // who asked: "model", "step"; or a step's kind
+	Source     string       // who asked: "model", "step"; a step's kind; or a trigger
 	CallID     string       // the model's id of a call, made unique in the execution
 	Key        provider.Key // the idempotency key of a call
 	Gate       string       // which gate refused

@@ -2,10 +2,13 @@ package triggers
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/event"
+	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/store"
 )
@@ -41,6 +44,10 @@ type InboxConfig struct {
 	// Natural is the thread that the event's profile names, if it names one. Nil
 	// names none.
 	Natural func(t *Trigger, ev Event) (provider.ThreadID, bool)
+	// Clean takes an error the way back: credentials in its text are replaced. It
+	// is asked before an error of a subscription or of a trigger's function is kept
+	// or told. Nil leaves errors as they are.
+	Clean func(error) error
 	// Deliver runs the turn of an event and returns when that has ended. Required.
 	// See Delivery for what it owes.
 	Deliver func(ctx context.Context, d *Delivery) error
@@ -82,25 +89,193 @@ type InboxLimits struct {
 
 // Inbox stores the events that triggers listen for and has each of them dealt
 // with. All methods are safe for concurrent use.
-type Inbox struct{ config InboxConfig }
+type Inbox struct {
+	config   InboxConfig
+	limits   InboxLimits
+	triggers []*trigger // in the order of the configuration
+	byID     map[ID]*trigger
+	streams  []*stream
+
+	room    *room
+	lanes   *lanes
+	intake  *intake
+	sweeper *sweeper
+	others  chan struct{} // has a token when the store is to be looked through
+
+	ctx     context.Context // of deliveries and their records; it does not end
+	pumping context.Context // of everything that Stop ends
+	cease   context.CancelCauseFunc
+
+	mu         sync.Mutex
+	state      inboxState     // guarded by mu
+	work       sync.WaitGroup // pumps and timers; Add only under mu while started
+	deliveries sync.WaitGroup // workers; Add only under mu while started
+}
+
+type inboxState int
+
+const (
+	inboxOpen inboxState = iota
+	inboxStarted
+	inboxStopped
+)
 
 // OpenInbox checks the triggers and reads what the store has. Mistakes are
 // HARNESS_INVALID, all of them joined; an inbox that a newer version wrote is
 // STORE_UNSUPPORTED. It starts nothing.
 func OpenInbox(ctx context.Context, c InboxConfig) (*Inbox, error) {
-	return &Inbox{config: c}, ctx.Err()
+	if c.Store == nil || c.Listen == nil || c.Deliver == nil {
+		return nil, fault.New(fault.HarnessInvalid, "inbox lacks its store, or a function to listen or to deliver")
+	}
+	limits, wrong := c.Limits.normal()
+	i := &Inbox{config: c, limits: limits, byID: map[ID]*trigger{}, others: make(chan struct{}, 1)}
+	var err error
+	if i.triggers, i.streams, err = watch(&c); err != nil || wrong != nil {
+		return nil, errors.Join(err, wrong)
+	}
+	for _, t := range i.triggers {
+		i.byID[t.ID] = t
+	}
+	i.room = newRoom(limits.Pending)
+	i.lanes = newLanes(limits.Threads, i.startWorker)
+	i.lanes.stop() // until Start
+	i.intake = &intake{inbox: i, ahead: map[uint64]struct{}{}}
+	i.sweeper = newSweeper(i)
+	if err := checkFormat(ctx, c.Store); err != nil {
+		return nil, err
+	}
+	return i, i.read(ctx)
+}
+
+// read counts what the store has, and where the streams are.
+func (i *Inbox) read(ctx context.Context) error {
+	for _, s := range i.streams {
+		if err := s.read(ctx, i.config.Store); err != nil {
+			return err
+		}
+	}
+	err := i.config.Store.View(ctx, func(tx store.Tx) (err error) {
+		i.intake.seen, err = lastSeq(tx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, bucket := range []string{queueBucket, endedBucket} {
+		err := eachRecord(ctx, i.config.Store, bucket, func(rec store.Record) error { return i.count(bucket, rec) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count counts a message that was there before.
+func (i *Inbox) count(bucket string, rec store.Record) (err error) {
+	var thread provider.ThreadID
+	var seq uint64
+	if bucket == queueBucket {
+		thread, seq, err = placeOf(rec.Key)
+	} else {
+		seq, err = orderOf(rec.Key)
+	}
+	if err != nil || seq > i.intake.seen {
+		return err
+	}
+	var s standing
+	if err := readRecord(rec.Value, &s); err != nil {
+		return err
+	}
+	if t := i.byID[s.Trigger]; t != nil {
+		i.enter(t, thread, seq, &s)
+	}
+	return nil
 }
 
 // Start begins to listen and to deliver. It returns at once and may be called
-// once. Nothing in the inbox ends with ctx.
-func (i *Inbox) Start(ctx context.Context) error { return ctx.Err() }
+// once, and not after Stop: CLOSED. Nothing in the inbox ends with ctx.
+func (i *Inbox) Start(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return fault.From(context.Cause(ctx), fault.Cancelled)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.state != inboxOpen {
+		return fault.New(fault.Closed, "inbox was started or stopped before")
+	}
+	i.state = inboxStarted
+	i.ctx = context.WithoutCancel(ctx)
+	i.pumping, i.cease = context.WithCancelCause(i.ctx)
+	i.work.Go(func() { i.watchTime(i.pumping) })
+	i.work.Go(func() { i.sweeper.run(i.pumping) })
+	i.listenAll()
+	i.deliveries.Go(i.lanes.open)
+	return nil
+}
+
+// listenAll starts what takes events in: a goroutine for each stream, and one for
+// all schedules. The caller holds mu.
+func (i *Inbox) listenAll() {
+	for _, s := range i.streams {
+		i.work.Go(func() { i.pump(i.pumping, s) })
+	}
+}
+
+// startWorker implements lanes.start. After Stop nothing starts any more.
+func (i *Inbox) startWorker(one *lane) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.state == inboxStarted {
+		i.deliveries.Go(func() { i.worker(one) })
+	}
+}
+
+// Tried returns when, after Start, each subscription is live or has failed to
+// become so, which Status tells, or when ctx ends, which is its error.
+func (i *Inbox) Tried(ctx context.Context) error {
+	for _, s := range i.streams {
+		select {
+		case <-s.tried:
+		case <-ctx.Done():
+			return fault.From(context.Cause(ctx), fault.Timeout)
+		}
+	}
+	return nil
+}
 
 // Stop ends listening, then the start of deliveries. It returns when no
 // subscription is open and nothing is being stored any more, or when ctx ends,
 // which is its error. Deliveries that run go on: see Wait. It may be called again,
 // and before Start.
-func (i *Inbox) Stop(ctx context.Context) error { return ctx.Err() }
+func (i *Inbox) Stop(ctx context.Context) error {
+	i.mu.Lock()
+	if i.state == inboxStarted {
+		i.cease(fault.New(fault.Closed, "inbox was stopped"))
+	}
+	i.state = inboxStopped
+	i.mu.Unlock()
+	i.lanes.stop()
+	return waitFor(ctx, &i.work)
+}
 
 // Wait returns when, after Stop, the last delivery has returned and what came of
 // it is recorded, or when ctx ends, which is its error.
-func (i *Inbox) Wait(ctx context.Context) error { return ctx.Err() }
+func (i *Inbox) Wait(ctx context.Context) error { return waitFor(ctx, &i.deliveries) }
+
+// waitFor waits for a group that gets no more members.
+func waitFor(ctx context.Context, group *sync.WaitGroup) error {
+	done := make(chan struct{})
+	go func() { // ends with the last member
+		group.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fault.From(context.Cause(ctx), fault.Timeout)
+	}
+}
+
+// stopping reports whether the inbox was stopped.
+func (i *Inbox) stopping() bool { return i.pumping.Err() != nil }

@@ -1,0 +1,119 @@
+package triggers
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// book is what is counted for one trigger. All methods are safe for concurrent
+// use.
+type book struct {
+	mu     sync.Mutex
+	status TriggerStatus // without what waiting knows; guarded by mu
+	live   line          // guarded by mu
+}
+
+func newBook() *book { return &book{live: line{gone: map[uint64]struct{}{}}} }
+
+// add changes the counts. f must do nothing else.
+func (b *book) add(f func(*TriggerStatus)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f(&b.status)
+}
+
+// moved notes the position of the trigger's stream.
+func (b *book) moved(p *position) {
+	b.add(func(s *TriggerStatus) { s.CursorAt, s.Gaps = p.At, p.Gaps })
+}
+
+// enter notes a message without an outcome.
+func (b *book) enter(seq uint64, at time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.live.push(seq, at)
+}
+
+// leave notes that a message has its outcome.
+func (b *book) leave(seq uint64, f func(*TriggerStatus)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.live.remove(seq)
+	f(&b.status)
+}
+
+// read returns the counts at a moment.
+func (b *book) read(now time.Time) TriggerStatus {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.status
+	s.Pending = b.live.count() - s.Running
+	if at, ok := b.live.oldest(); ok {
+		s.Oldest = max(0, now.Sub(at))
+	}
+	return s
+}
+
+// line is the messages without an outcome, oldest first: 32 bytes for each.
+type line struct {
+	entries []lineEntry
+	gone    map[uint64]struct{} // entries that left from the middle
+}
+
+type lineEntry struct {
+	seq uint64
+	at  time.Time
+}
+
+func (l *line) find(seq uint64) (int, bool) {
+	return slices.BinarySearchFunc(l.entries, seq, func(e lineEntry, seq uint64) int {
+		switch {
+		case e.seq < seq:
+			return -1
+		case e.seq > seq:
+			return 1
+		}
+		return 0
+	})
+}
+
+func (l *line) push(seq uint64, at time.Time) {
+	if n := len(l.entries); n == 0 || l.entries[n-1].seq < seq {
+		l.entries = append(l.entries, lineEntry{seq, at})
+		return
+	}
+	if i, there := l.find(seq); !there {
+		l.entries = slices.Insert(l.entries, i, lineEntry{seq, at})
+	}
+	delete(l.gone, seq)
+}
+
+func (l *line) remove(seq uint64) {
+	if _, there := l.find(seq); !there {
+		return
+	}
+	l.gone[seq] = struct{}{}
+	for len(l.entries) > 0 && l.left(l.entries[0]) {
+		delete(l.gone, l.entries[0].seq)
+		l.entries = l.entries[1:]
+	}
+	if len(l.gone) > len(l.entries)/2 {
+		l.entries = slices.DeleteFunc(l.entries, l.left)
+		clear(l.gone)
+	}
+}
+
+func (l *line) left(e lineEntry) bool {
+	_, gone := l.gone[e.seq]
+	return gone
+}
+
+func (l *line) count() int { return len(l.entries) - len(l.gone) }
+
+func (l *line) oldest() (time.Time, bool) {
+	if len(l.entries) == 0 {
+		return time.Time{}, false
+	}
+	return l.entries[0].at, true
+}

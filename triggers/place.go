@@ -1,0 +1,261 @@
+package triggers
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/provider"
+)
+
+// maxMessageID is less than what a store takes as a key.
+const maxMessageID = 512
+
+// arrival is what one event of a stream comes to.
+type arrival struct {
+	stream *stream
+	cursor Cursor
+	gap    bool
+	items  []*item // one for each trigger that takes it
+}
+
+// item is an event that a trigger takes, ready to be stored. What a transaction
+// makes of it is set by each run of the transaction.
+type item struct {
+	trigger  *trigger
+	message  stored
+	standing standing
+	content  string // digest of what happened
+	record   []byte // message as it is stored
+	apart    []byte // its payload, if that is stored apart
+
+	seq      uint64
+	stored   bool
+	conflict bool
+}
+
+// arrive decides what an event comes to: for each trigger the filter, the thread,
+// and the seals of that thread. An error means that it could not be decided now.
+func (i *Inbox) arrive(ctx context.Context, s *stream, ev Event) (*arrival, error) {
+	a := &arrival{stream: s, cursor: ev.Cursor}
+	switch ev.Kind {
+	case provider.EventCursor:
+		return a, nil
+	case provider.EventGap:
+		a.gap = true
+		return a, nil
+	}
+	for _, t := range s.triggers {
+		it, err := i.take(ctx, t, ev)
+		switch {
+		case err == nil && it == nil:
+			t.book.add(func(s *TriggerStatus) { s.Filtered++ })
+		case err == nil:
+			a.items = append(a.items, it)
+		case passing(err):
+			return nil, err
+		default:
+			i.refuse(t, ev, err)
+		}
+	}
+	return a, nil
+}
+
+// take makes an item of an event, or nil if the filter refuses it.
+func (i *Inbox) take(ctx context.Context, t *trigger, ev Event) (*item, error) {
+	id := ev.ID
+	if id == "" && ev.Cursor != "" {
+		id = provider.EventID("cursor:" + string(ev.Cursor))
+	}
+	if id == "" {
+		return nil, fault.New(fault.ResultInvalid, "event has neither an id nor a cursor").
+			WithHint("Have the source give each event an id that stays the same when it is sent again.")
+	}
+	seen, err := i.see(ctx, t, ev)
+	if err != nil {
+		return nil, err
+	}
+	if err := storable(&seen); err != nil {
+		return nil, err
+	}
+	m := stored{ID: messageID(&t.Trigger, id), Execution: newExecution(), Trigger: t.ID, Connection: t.Connection, At: time.Now()}
+	it := &item{trigger: t, content: digestOf(seen)}
+	it.standing = standing{State: Pending, Trigger: t.ID, At: m.At, Updated: m.At}
+	placed, ok, err := i.settleIn(ctx, t, seen)
+	switch {
+	case passing(err):
+		return nil, err
+	case err != nil:
+		m.Unplaced, m.Thread, m.Event = true, ownThread(t), seen
+		it.standing.State, it.standing.Err = Dead, i.brief(err)
+	case !ok:
+		return nil, nil
+	default:
+		m.Thread, m.Event = placed.thread, placed.event
+	}
+	it.message = m
+	it.record, it.apart, err = m.bytes()
+	return it, err
+}
+
+// spot is where an event belongs, and the event as it is there.
+type spot struct {
+	thread provider.ThreadID
+	event  Event
+}
+
+// settleIn asks the trigger's functions about an event and seals it for its
+// thread. ok is false if it is not for this trigger.
+func (i *Inbox) settleIn(ctx context.Context, t *trigger, ev Event) (at spot, ok bool, err error) {
+	if ok, err = i.filter(t, ev); err != nil || !ok {
+		return at, false, err
+	}
+	if at.thread, err = i.thread(t, ev); err != nil {
+		return at, false, err
+	}
+	at.event, err = i.seal(ctx, t, at.thread, ev)
+	return at, err == nil, err
+}
+
+func (i *Inbox) see(ctx context.Context, t *trigger, ev Event) (seen Event, err error) {
+	if i.config.See == nil {
+		return ev, nil
+	}
+	defer contained("the way back of an event", &err)
+	return i.config.See(ctx, &t.Trigger, ev)
+}
+
+func (i *Inbox) seal(ctx context.Context, t *trigger, thread provider.ThreadID, ev Event) (sealed Event, err error) {
+	if i.config.Seal == nil {
+		return ev, nil
+	}
+	defer contained("the sealing of an event", &err)
+	return i.config.Seal(ctx, &t.Trigger, thread, ev)
+}
+
+func (i *Inbox) filter(t *trigger, ev Event) (ok bool, err error) {
+	if t.Filter == nil {
+		return true, nil
+	}
+	defer contained("Trigger.Filter", &err)
+	ok, err = t.Filter(ev)
+	return ok, functionError("Trigger.Filter", err)
+}
+
+func (i *Inbox) thread(t *trigger, ev Event) (thread provider.ThreadID, err error) {
+	defer contained("Trigger.Thread", &err)
+	if t.Thread != nil {
+		if thread, err = t.Thread(ev); err != nil {
+			return "", functionError("Trigger.Thread", err)
+		}
+	}
+	if thread == "" && i.config.Natural != nil {
+		thread, _ = i.config.Natural(&t.Trigger, ev)
+	}
+	if thread == "" {
+		return ownThread(t), nil
+	}
+	return thread, checkThread(thread)
+}
+
+func (i *Inbox) input(t *trigger, ev Event) (text string, err error) {
+	if t.Input == nil {
+		return string(ev.Payload), nil
+	}
+	defer contained("Trigger.Input", &err)
+	text, err = t.Input(ev)
+	return text, functionError("Trigger.Input", err)
+}
+
+func ownThread(t *trigger) provider.ThreadID { return provider.ThreadID(t.ID) }
+
+// functionError says which function failed. Errors of a trigger's functions are
+// about the event and not about the moment, whatever code they have.
+func functionError(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fault.New(fault.StepFailed, "%s failed: %w", name, err)
+}
+
+// contained makes an error of a panic in what the application handed in.
+func contained(what string, err *error) {
+	if r := recover(); r != nil {
+		*err = fault.New(fault.Panicked, "%s panicked: %v", what, r)
+	}
+}
+
+// passing reports whether an error is about the moment: the same event may be
+// stored later.
+func passing(err error) bool {
+	switch fault.CodeOf(err) {
+	case fault.Closed, fault.StoreFailed, fault.Cancelled, fault.Timeout, fault.Unavailable, fault.NotSent:
+		return true
+	}
+	return false
+}
+
+// storable mends what can be mended, and refuses what no record can hold.
+func storable(ev *Event) error {
+	if len(ev.Payload) > 0 && !json.Valid(ev.Payload) {
+		return fault.New(fault.ResultInvalid, "payload is not JSON").WithHint("Have the source send JSON.")
+	}
+	if y := ev.Time.UTC().Year(); y < 1 || y > 9998 {
+		ev.Time = time.Time{}
+	}
+	ev.Time = ev.Time.UTC() // a record can hold no zone with odd seconds
+	return nil
+}
+
+// messageID is what an event is known by: the same event of the same trigger has
+// the same one. Ids that cannot stand in a key are cut, and end in their digest.
+func messageID(t *Trigger, id provider.EventID) string {
+	before := string(t.Connection) + ":" + string(t.ID) + ":"
+	plain := utf8.ValidString(string(id)) && !strings.ContainsFunc(string(id), unicode.IsControl)
+	if plain && len(before)+len(id) <= maxMessageID {
+		return before + string(id)
+	}
+	sum := sha256.Sum256([]byte(id))
+	text := strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == utf8.RuneError {
+			return '_'
+		}
+		return r
+	}, string(id[:min(len(id), 64)]))
+	return before + text + "~" + hex.EncodeToString(sum[:])
+}
+
+func newExecution() provider.ExecutionID {
+	return provider.ExecutionID("exe-" + strings.ToLower(rand.Text()))
+}
+
+// digestOf tells one event from another that has the same id.
+func digestOf(ev Event) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%d:%s", len(ev.Type), ev.Type)
+	h.Write(ev.Payload)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// brief is an error as it is kept: without credentials, and of bounded length.
+func (i *Inbox) brief(err error) *fault.Error {
+	if i.config.Clean != nil {
+		err = i.config.Clean(err)
+	}
+	f := fault.From(err, fault.StepFailed)
+	const limit = 4 << 10
+	if text := f.Error(); len(text) > limit {
+		return &fault.Error{Code: f.Code, Connection: f.Connection, Op: f.Op, Step: f.Step,
+			Err: errors.New(strings.ToValidUTF8(text[:limit], "") + "…")}
+	}
+	return f
+}

@@ -1,0 +1,174 @@
+package triggers
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/provider"
+)
+
+// closeLimit bounds how long a subscription may take to close: what a peer that
+// answers needs, several times over.
+const closeLimit = 5 * time.Second
+
+// pump listens to a stream until ctx ends. What is not stored is asked for again:
+// a connection that is down, and a store that fails, cost a pause and no event.
+func (i *Inbox) pump(ctx context.Context, s *stream) {
+	failures := 0
+	for ctx.Err() == nil {
+		moved, err := i.listen(ctx, s)
+		if ctx.Err() != nil {
+			break
+		}
+		if failures++; moved {
+			failures = 1
+		}
+		pause := i.pause(failures)
+		if err != nil && vain(err) {
+			pause = i.limits.MaxPause
+		}
+		i.down(s, err)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+	for _, t := range s.triggers {
+		t.book.add(func(b *TriggerStatus) { b.Listening = false })
+	}
+}
+
+// vain reports whether listening again promises nothing, so that there is no
+// hurry.
+func vain(err error) bool {
+	switch fault.CodeOf(err) {
+	case fault.OpUnknown, fault.ArgsInvalid, fault.SteeringDenied:
+		return true
+	}
+	return misconfigured(err, false)
+}
+
+// listen opens one subscription and stores what it brings. moved tells that it
+// brought something.
+func (i *Inbox) listen(ctx context.Context, s *stream) (moved bool, err error) {
+	sub, err := i.subscribe(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	end := sync.OnceFunc(func() { i.unsubscribe(ctx, s, sub) })
+	cut := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(cut)
+		end()
+	})
+	defer func() {
+		if !stop() {
+			<-cut
+		}
+		end()
+	}()
+	defer contained("the provider of "+string(s.connection), &err)
+	if !s.known {
+		// From here on nothing is missed, also if the process dies now.
+		if err := i.store(ctx, s, []Event{{Kind: provider.EventCursor, Cursor: sub.Cursor()}}); err != nil {
+			return false, err
+		}
+	}
+	i.up(s)
+	if err := i.room.wait(ctx); err != nil {
+		return false, err
+	}
+	for batch, err := range batches(sub) {
+		if err != nil {
+			return moved, err
+		}
+		if err := i.store(ctx, s, batch); err != nil {
+			return moved, err
+		}
+		moved = true
+		if err := i.room.wait(ctx); err != nil {
+			return moved, err
+		}
+	}
+	return moved, nil
+}
+
+func (i *Inbox) subscribe(ctx context.Context, s *stream) (sub provider.Subscription, err error) {
+	defer contained("the provider of "+string(s.connection), &err)
+	sub, err = i.config.Listen(ctx, &s.triggers[0].Trigger, s.position)
+	if err == nil && sub == nil {
+		err = fault.New(fault.ResultInvalid, "provider returned no subscription")
+	}
+	return sub, err
+}
+
+func (i *Inbox) unsubscribe(ctx context.Context, s *stream, sub provider.Subscription) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+	defer cancel()
+	var err error
+	func() {
+		defer contained("the provider of "+string(s.connection), &err)
+		err = sub.Close(ctx)
+	}()
+	if err != nil {
+		i.warn(s.triggers[0], "subscription was not closed cleanly", err)
+	}
+}
+
+// batches yields what is to be stored together. Asking for the next one means
+// that the last is stored.
+func batches(sub provider.Subscription) iter.Seq2[[]Event, error] {
+	if b, ok := sub.(provider.Batcher); ok {
+		return b.Batches()
+	}
+	return func(yield func([]Event, error) bool) {
+		for ev, err := range sub.Events() {
+			if !yield([]Event{ev}, err) {
+				return
+			}
+		}
+	}
+}
+
+// store takes in events of one stream, all in one transaction.
+func (i *Inbox) store(ctx context.Context, s *stream, events []Event) error {
+	all := make([]*arrival, 0, len(events))
+	for _, ev := range events {
+		a, err := i.arrive(ctx, s, ev)
+		if err != nil {
+			return err
+		}
+		all = append(all, a)
+	}
+	return i.accept(ctx, all)
+}
+
+// up notes that a stream is listened to.
+func (i *Inbox) up(s *stream) {
+	for _, t := range s.triggers {
+		t.book.add(func(b *TriggerStatus) { b.Listening, b.Err = true, nil })
+	}
+	s.wasTried()
+}
+
+// down notes that a stream is not listened to, and tells when that or its reason
+// is news.
+func (i *Inbox) down(s *stream, err error) {
+	defer s.wasTried()
+	if err != nil {
+		err = i.brief(err)
+	}
+	for _, t := range s.triggers {
+		news := false
+		t.book.add(func(b *TriggerStatus) {
+			news = err != nil && (b.Err == nil || fault.CodeOf(b.Err) != fault.CodeOf(err))
+			b.Listening, b.Err = false, err
+		})
+		if news {
+			i.warn(t, "trigger "+string(t.ID)+" does not listen; it will try again", err)
+		}
+	}
+}

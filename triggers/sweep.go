@@ -1,0 +1,271 @@
+package triggers
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bridle-dev/bridle/store"
+)
+
+const (
+	// sweepEvery is how often old messages are looked for: rarely enough to cost
+	// nothing beside what it removes.
+	sweepEvery = time.Hour
+	// sweepSize is how many are removed in one transaction, so that nobody waits
+	// long for it.
+	sweepSize = 64
+)
+
+// sweeper removes messages that are kept long enough, and later forgets them. Its
+// methods are safe for concurrent use.
+type sweeper struct {
+	inbox *Inbox
+	due   chan struct{} // has a token when there are more than are to be kept
+
+	mu   sync.Mutex
+	done int // messages done or dropped that are kept, as far as is known; guarded by mu
+}
+
+func newSweeper(i *Inbox) *sweeper { return &sweeper{inbox: i, due: make(chan struct{}, 1)} }
+
+// noteEnd counts a message that has an outcome. A tenth more than are to be kept
+// is when it is worth to look.
+func (s *sweeper) noteEnd(state MessageState) {
+	if state != Done && state != Dropped {
+		return
+	}
+	s.mu.Lock()
+	s.done++
+	many := s.done > s.inbox.limits.MaxDone+max(s.inbox.limits.MaxDone/10, sweepSize)
+	if many {
+		s.done = 0 // until the sweep has counted anew
+	}
+	s.mu.Unlock()
+	if many {
+		select {
+		case s.due <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// run sweeps from time to time until ctx ends.
+func (s *sweeper) run(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		if err := s.sweep(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			s.inbox.warn(nil, "old messages of the inbox could not be removed", err)
+		}
+		select {
+		case <-tick.C:
+		case <-s.due:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// outcome is a message that has one, and since when.
+type outcome struct {
+	seq uint64
+	at  time.Time
+}
+
+// sweep removes what is old at a time.
+func (s *sweeper) sweep(ctx context.Context, now time.Time) error {
+	over, dead, err := s.outcomes(ctx)
+	if err != nil {
+		return err
+	}
+	l := s.inbox.limits
+	slices.SortFunc(over, func(a, b outcome) int { return b.at.Compare(a.at) }) // newest first
+	keep := slices.IndexFunc(over, func(o outcome) bool { return now.Sub(o.at) > l.KeepDone })
+	if keep < 0 {
+		keep = len(over)
+	}
+	keep = min(keep, l.MaxDone)
+	s.mu.Lock()
+	s.done = keep
+	s.mu.Unlock()
+	old := slices.Clone(over[keep:])
+	for _, o := range dead {
+		if now.Sub(o.at) > l.KeepDead {
+			old = append(old, o)
+		}
+	}
+	if err := s.remove(ctx, old); err != nil {
+		return err
+	}
+	return s.forget(ctx, now.Add(-l.Remember))
+}
+
+// outcomes reads what has an outcome: done and dropped messages, and dead ones.
+func (s *sweeper) outcomes(ctx context.Context) (over, dead []outcome, err error) {
+	err = eachRecord(ctx, s.inbox.config.Store, endedBucket, func(rec store.Record) error {
+		var at standing
+		if err := readRecord(rec.Value, &at); err != nil {
+			return err
+		}
+		seq, err := orderOf(rec.Key)
+		if err != nil {
+			return err
+		}
+		if at.State == Dead {
+			dead = append(dead, outcome{seq, at.Updated})
+		} else {
+			over = append(over, outcome{seq, at.Updated})
+		}
+		return nil
+	})
+	return over, dead, err
+}
+
+// eachRecord calls f with the records of a bucket. It reads some at a time, so
+// that no transaction is open while f runs.
+func eachRecord(ctx context.Context, s store.Store, bucket string, f func(store.Record) error) error {
+	r := store.Range{Limit: inboxPage}
+	for {
+		var page []store.Record
+		err := s.View(ctx, func(tx store.Tx) error {
+			page = page[:0]
+			for rec, err := range tx.Scan(bucket, r) {
+				if err != nil {
+					return err
+				}
+				page = append(page, rec)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, rec := range page {
+			if err := f(rec); err != nil {
+				return err
+			}
+		}
+		if len(page) < inboxPage {
+			return nil
+		}
+		r.From = page[len(page)-1].Key + "\x00"
+	}
+}
+
+// remove removes messages, unless they were retried meanwhile. Their ids stay
+// known.
+func (s *sweeper) remove(ctx context.Context, old []outcome) error {
+	for some := range slices.Chunk(old, sweepSize) {
+		var gone map[ID]int
+		err := s.inbox.config.Store.Update(ctx, func(tx store.Tx) error {
+			gone = map[ID]int{}
+			for _, o := range some {
+				if err := removeMessage(tx, o, gone); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for id, n := range gone {
+			if t := s.inbox.byID[id]; t != nil {
+				t.book.add(func(b *TriggerStatus) { b.Dead -= n })
+			}
+		}
+	}
+	return nil
+}
+
+// removeMessage removes one message, and counts it in dead if it is dead.
+func removeMessage(tx store.Tx, o outcome, dead map[ID]int) error {
+	key := orderKey(o.seq)
+	now, ok, err := fetch[standing](tx, endedBucket, key)
+	if err != nil || !ok || !now.Updated.Equal(o.at) {
+		return err
+	}
+	m, ok, err := fetch[stored](tx, messagesBucket, key)
+	if err != nil {
+		return err
+	}
+	if ok {
+		if err := deleteParts(tx, o.seq, m.Large); err != nil {
+			return err
+		}
+		if err := writeRecord(tx, forgetBucket, key, forgotten{ID: m.ID, At: m.At}); err != nil {
+			return err
+		}
+	}
+	if now.State == Dead {
+		dead[now.Trigger]++
+	}
+	if err := tx.Delete(messagesBucket, key); err != nil {
+		return err
+	}
+	return tx.Delete(endedBucket, key)
+}
+
+// forgotten is a message that is gone, and still known.
+type forgotten struct {
+	ID string    `json:"id"`
+	At time.Time `json:"at"` // when it was accepted
+}
+
+// forget has events that were accepted before a time be new again if they come.
+func (s *sweeper) forget(ctx context.Context, before time.Time) error {
+	for {
+		more := false
+		err := s.inbox.config.Store.Update(ctx, func(tx store.Tx) error {
+			more = false
+			n := 0
+			for rec, err := range tx.Scan(forgetBucket, store.Range{Limit: sweepSize}) {
+				if err != nil {
+					return err
+				}
+				young, err := forgetOne(tx, rec, before)
+				if young || err != nil {
+					return err // they are in the order in which they were accepted
+				}
+				n++
+			}
+			more = n == sweepSize
+			return nil
+		})
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+func forgetOne(tx store.Tx, rec store.Record, before time.Time) (young bool, err error) {
+	var f forgotten
+	if err := readRecord(rec.Value, &f); err != nil {
+		return false, err
+	}
+	if f.At.After(before) {
+		return true, nil
+	}
+	seq, err := orderOf(rec.Key)
+	if err != nil {
+		return false, err
+	}
+	value, ok, err := tx.Get(knownBucket, f.ID)
+	if err != nil {
+		return false, err
+	}
+	if ok {
+		k, err := readKnown(value)
+		if err != nil {
+			return false, err
+		}
+		if k.seq == seq {
+			if err := tx.Delete(knownBucket, f.ID); err != nil {
+				return false, err
+			}
+		}
+	}
+	return false, tx.Delete(forgetBucket, rec.Key)
+}
