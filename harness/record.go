@@ -23,11 +23,20 @@ func (r *runtime) Enter(ctx context.Context, path steps.Path, kind steps.Kind) (
 	if err := ended(ctx); err != nil {
 		return nil, err
 	}
-	e := r.x.rec.Meet(string(path), string(kind))
+	return r.recorded(string(path), r.x.rec.Meet(string(path), string(kind)))
+}
+
+// Recall implements steps.Runtime.
+func (r *runtime) Recall(path steps.Path) (*steps.Recorded, error) {
+	return r.recorded(string(path), r.x.rec.Recall(string(path)))
+}
+
+// recorded is what an entry says that a step came to; nil of none.
+func (r *runtime) recorded(path string, e *ledger.Entry) (*steps.Recorded, error) {
 	if e == nil {
 		return nil, nil
 	}
-	if err := r.sayAgain(string(path)); err != nil {
+	if err := r.sayAgain(path); err != nil {
 		return nil, err
 	}
 	return &steps.Recorded{Output: e.Output, Err: e.Err}, nil

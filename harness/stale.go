@@ -72,7 +72,7 @@ func (r *replacement) keepsResult(e *ledger.Entry) bool {
 // doubtful reports whether an entry is of a call that may have happened and may
 // not be repeated.
 func (r *replacement) doubtful(e *ledger.Entry) bool {
-	if !e.Pending || e.Kind == string(steps.KindWait) || r.repeats[connection.Name(e.Connection)] {
+	if !e.Pending || e.Op == "" || e.Kind == string(steps.KindWait) || r.repeats[connection.Name(e.Connection)] {
 		return false
 	}
 	catalog := r.x.catalog(e)

@@ -19,7 +19,7 @@ import (
 // from the last position as soon as the connection is back. What was lost
 // meanwhile is a gap if the source keeps cursors; one that does not is listened
 // to from then on, and only the warning tells of the hole.
-func (r *runtime) Wait(ctx context.Context, path steps.Path, s *steps.Wait, around func(context.Context) (json.RawMessage, error)) (out json.RawMessage, err error) {
+func (r *runtime) Wait(ctx context.Context, path steps.Path, s *steps.Wait, until time.Time, around func(context.Context) (json.RawMessage, error)) (out json.RawMessage, err error) {
 	args, marked, err := arguments(s.Args)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (r *runtime) Wait(ctx context.Context, path steps.Path, s *steps.Wait, arou
 	if s.Timeout > 0 {
 		l.deadline = r.x.h.clock().Add(s.Timeout)
 	}
-	ctx, cancel := l.takeUp(ctx, string(path))
+	ctx, cancel := l.takeUp(ctx, until)
 	defer cancel()
 	ctx, end := r.x.h.span(ctx, event.Span{Kind: event.SpanWait, Name: s.Event, Thread: r.x.thread,
 		Execution: r.x.id, Step: string(path), Connection: string(name), Op: s.Event})
@@ -47,22 +47,6 @@ func (r *runtime) Wait(ctx context.Context, path steps.Path, s *steps.Wait, arou
 		r.x.emit(ev)
 	}()
 	return l.run(ctx, around)
-}
-
-// takeUp goes on with a wait that an earlier attempt began: from its position,
-// and no longer than it had.
-func (l *listening) takeUp(ctx context.Context, path string) (context.Context, context.CancelFunc) {
-	e := l.x.rec.Unsettled(path)
-	if e == nil {
-		return ctx, func() {}
-	}
-	l.resumed, l.cursor = true, e.Cursor
-	if e.Deadline.IsZero() {
-		return ctx, func() {}
-	}
-	l.deadline = e.Deadline
-	return context.WithDeadlineCause(ctx, e.Deadline, fault.New(fault.Timeout, "not done within the time it had before the run was cut").
-		At(string(l.call.Connection), l.call.Op))
 }
 
 // listening is one wait at work.
@@ -79,7 +63,9 @@ type listening struct {
 	noted    bool // the beginning is in the ledger
 	failed   int  // times in a row that listening ended without an event
 
-	resumed bool // an earlier attempt began it
+	resumed bool        // an earlier attempt began it
+	over    func(error) // ends it, if it may see what happened before its deadline after that
+	lull    *time.Timer // until it is over, of the same
 }
 
 func (l *listening) event(t event.Type) event.Event {
@@ -88,18 +74,19 @@ func (l *listening) event(t event.Type) event.Event {
 
 // run listens, runs around, and waits for a match.
 func (l *listening) run(ctx context.Context, around func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
-	sub, err := l.listen(ctx)
+	sub, err := l.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	done := steps.Waited[json.RawMessage]{}
 	if around != nil {
-		if done.Around, err = around(ctx); err != nil {
+		if done.Around, err = l.act(ctx, around); err != nil {
 			l.close(ctx, sub)
 			return nil, err
 		}
 	}
 	for {
+		l.attend()
 		ev, err := l.match(ctx, sub)
 		switch {
 		case err == nil:
@@ -187,24 +174,20 @@ func (l *listening) before() func(context.Context, *gates.Call, func(store.Tx) e
 	if l.noted {
 		return nil
 	}
-	return l.x.pending(func(e *ledger.Entry) {
-		if known := l.x.rec.Unsettled(e.Path); known != nil {
-			e.Cursor, e.Deadline = known.Cursor, known.Deadline
-		}
-	})
+	return l.x.pending(func(e *ledger.Entry) { e.Cursor, e.Deadline = l.cursor, l.deadline })
 }
 
 // note records where listening began, before anything is done that may cause the
-// event, and until when it goes on.
+// event.
 func (l *listening) note(ctx context.Context) error {
 	if l.noted || l.x.rec == nil {
 		return nil
 	}
 	l.noted = true
 	if l.resumed && l.cursor == "" {
-		l.tellGap("the source keeps no cursors: what happened since the run was cut is not seen")
+		l.tellGap(unseen)
 	}
-	return l.x.rec.Amend(ctx, l.call.Step, func(e *ledger.Entry) { e.Cursor, e.Deadline = l.cursor, l.deadline })
+	return l.x.rec.Amend(ctx, l.call.Step, func(e *ledger.Entry) { e.Cursor = l.cursor })
 }
 
 // request is the listening as the gates see it.
@@ -252,6 +235,10 @@ func (l *listening) match(ctx context.Context, sub provider.Subscription) (provi
 		}
 		if ev.Identity != nil {
 			l.sup.seen(l.link, *ev.Identity)
+		}
+		if l.late(ev) {
+			l.over(l.overdue())
+			return provider.Event{}, l.overdue()
 		}
 		seen, err := l.see(ctx, ev)
 		if err != nil {

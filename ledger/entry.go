@@ -39,7 +39,7 @@ type Entry struct {
 	Task     provider.TaskID `json:"task,omitempty"`
 	Lease    string          `json:"lease,omitempty"`
 	Cursor   provider.Cursor `json:"cursor,omitempty"`  // where listening began or got to
-	Deadline time.Time       `json:"deadline,omitzero"` // of a wait
+	Deadline time.Time       `json:"deadline,omitzero"` // of what has a time of its own, as a wait
 
 	// Items are what a model step added to the conversation, as JSON, and Line is
 	// the conversation: the path of the parallel path, the child or the tool that it

@@ -21,6 +21,7 @@ type Log struct {
 	number int      // of this attempt
 	calls  int      // that earlier attempts sent
 	leases []*Entry // that earlier attempts recorded
+	cut    bool     // the earlier attempt did not end: its process did
 
 	mu    sync.Mutex
 	seq   int
@@ -130,7 +131,7 @@ func (l *Ledger) Resume(ctx context.Context, id provider.ExecutionID, check func
 				return err
 			}
 		}
-		if r.State != Running {
+		if g.cut = r.State == Running; !g.cut {
 			if err := tx.Delete(endedBucket, endedKey(r)); err != nil {
 				return err
 			}

@@ -64,12 +64,15 @@ func last(all []*Entry) []*Entry {
 
 // retry forgets failures, so that their steps run again. A call of which it is
 // not known whether it happened, or that did and had an answer that cannot be
-// used, is pending, as if its answer had never come.
+// used, is pending, as if its answer had never come. So is what timed out in a run
+// that was cut, for it gets no new time.
 func (g *Log) retry(ctx context.Context, failures []*Entry) error {
 	var drop []string
 	var unsettle []*Entry
 	for _, e := range failures {
-		if e.Op == "" || !errors.Is(e.Err, fault.OutcomeUnknown) && !errors.Is(e.Err, fault.ResultInvalid) {
+		late := g.cut && !e.Deadline.IsZero() && errors.Is(e.Err, fault.Timeout)
+		open := e.Op != "" && (errors.Is(e.Err, fault.OutcomeUnknown) || errors.Is(e.Err, fault.ResultInvalid))
+		if !late && !open {
 			drop = append(drop, e.Path)
 			continue
 		}
@@ -171,11 +174,24 @@ func (g *Log) Meet(path, kind string) *Entry {
 	if g == nil {
 		return nil
 	}
+	e := g.Recall(path)
+	if e == nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.met[path] = kind
+	}
+	return e
+}
+
+// Recall is Meet for a step that does not run now, whatever is recorded.
+func (g *Log) Recall(path string) *Entry {
+	if g == nil {
+		return nil
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e := g.known[path]
 	if e == nil || e.Pending {
-		g.met[path] = kind
 		return nil
 	}
 	delete(g.known, path)

@@ -22,8 +22,9 @@ type Call struct {
 	// fit by way of Input.
 	ArgsFrom func(Context, json.RawMessage) (any, error)
 	// Timeout bounds the call; when it passes the step is a timeout, and
-	// outcome_unknown as well if the server may have acted. 0 is no bound but
-	// the run's own.
+	// outcome_unknown as well if the server may have acted. It bounds each sending:
+	// a call that is sent again in a resumed run, or whose task is then awaited, has
+	// it anew. 0 is no bound but the run's own.
 	Timeout time.Duration
 }
 

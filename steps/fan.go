@@ -43,12 +43,14 @@ func sideBySide(c Context, mode Mode, limit int, paths []Step, input json.RawMes
 	return f.verdict(c)
 }
 
-// start runs the paths, in order as far as the limit allows.
+// start runs the paths, in order as far as the limit allows. Those of which an
+// earlier process recorded what they came to come first: had one of them decided,
+// the others would not start any more.
 func (f *fan) start(limit int) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	slots := make(chan struct{}, limit)
-	for i := range f.paths {
+	for _, i := range f.replay() {
 		select {
 		case slots <- struct{}{}:
 		case <-f.c.Done():
@@ -62,6 +64,24 @@ func (f *fan) start(limit int) {
 			f.path(i)
 		})
 	}
+}
+
+// replay settles the paths that are recorded, and returns the others.
+func (f *fan) replay() (live []int) {
+	for i, s := range f.paths {
+		path := childPath(forkPath(f.c.path, i), s.StepID(), 1)
+		recorded, err := f.c.rt.Recall(path)
+		switch {
+		case err != nil:
+			f.settle(i, nil, f.c.halt.stop(path, err))
+		case recorded == nil:
+			live = append(live, i)
+		default:
+			out, err := f.c.replay(path, s.Kind(), recorded)
+			f.settle(i, out, err)
+		}
+	}
+	return live
 }
 
 // path runs one path to its end, whatever that is.

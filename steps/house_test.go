@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -40,6 +41,7 @@ type shared struct {
 	kept   map[steps.Path]steps.Recorded
 	forks  int // not ended
 	events []event.Event
+	until  map[steps.Path]time.Time // deadlines, of what is not left
 	leaves int
 	dieAt  int // the Leave that fails, and all after it; 0 is none
 }
@@ -48,7 +50,7 @@ var errDied = errors.New("the process died")
 
 func newHouse(t *testing.T) *house {
 	h := &house{shared: &shared{t: t, open: map[steps.Path]bool{}, ran: map[steps.Path]int{},
-		kept: map[steps.Path]steps.Recorded{}}}
+		kept: map[steps.Path]steps.Recorded{}, until: map[steps.Path]time.Time{}}}
 	t.Cleanup(func() {
 		if len(h.open) > 0 || h.forks != 0 {
 			t.Errorf("left open: %v, forks not ended: %d", h.open, h.forks)
@@ -77,6 +79,35 @@ func (h *house) Enter(ctx context.Context, path steps.Path, _ steps.Kind) (*step
 	return nil, nil
 }
 
+func (h *house) Recall(path steps.Path) (*steps.Recorded, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.dead() {
+		return nil, errDied
+	}
+	if r, ok := h.kept[path]; ok {
+		return &r, nil
+	}
+	return nil, nil
+}
+
+func (h *house) Deadline(_ context.Context, path steps.Path, d time.Duration) (time.Time, bool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.open[path] {
+		h.t.Errorf("%s has a deadline but was not entered", path)
+	}
+	if h.dead() {
+		return time.Time{}, false, errDied
+	}
+	at, again := h.until[path]
+	if !again {
+		at = time.Now().Add(d)
+		h.until[path] = at
+	}
+	return at, again, nil
+}
+
 func (h *house) Leave(ctx context.Context, path steps.Path, r steps.Recorded) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -96,6 +127,7 @@ func (h *house) Leave(ctx context.Context, path steps.Path, r steps.Recorded) er
 	}
 	if r.Err == nil || r.Err.Code != fault.Cancelled {
 		h.kept[path] = stored(h.t, r)
+		delete(h.until, path)
 	}
 	return nil
 }
@@ -156,7 +188,7 @@ func (h *house) Model(ctx context.Context, path steps.Path, s *steps.CallModel, 
 	return h.model(ctx, path, s, input)
 }
 
-func (h *house) Wait(ctx context.Context, path steps.Path, s *steps.Wait, around func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+func (h *house) Wait(ctx context.Context, path steps.Path, s *steps.Wait, _ time.Time, around func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
 	return h.wait(ctx, path, s, around)
 }
 

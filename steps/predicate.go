@@ -43,7 +43,8 @@ func MaxSteps(n int) Predicate {
 
 // MaxDuration ends a loop after the first iteration that ends d or later after
 // the loop began. It does not cut an iteration short. The time before a crash
-// does not count.
+// does not count, or a resumed loop would be done before it has met the
+// iterations that are recorded.
 func MaxDuration(d time.Duration) Predicate {
 	return func(_ Context, s Snapshot) (bool, error) { return s.Elapsed >= d, nil }
 }

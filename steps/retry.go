@@ -14,6 +14,8 @@ import (
 // second attempt would cause it again under a key of its own. When the last
 // attempt has failed the step is step_failed, with that attempt's error
 // underneath.
+//
+// Each delay is a step of its own: a resumed run waits for what is left of it.
 type Retry struct {
 	// Attempts counts the first one too. 0 is 1.
 	Attempts int
@@ -75,25 +77,43 @@ func (r Retry) run(c Context, f func(Context) (json.RawMessage, error)) (json.Ra
 		case n >= r.Attempts:
 			return nil, fault.New(fault.StepFailed, "gave up after %d attempts: %w", n, err)
 		}
-		if err := pause(c, r.after(n)); err != nil {
+		if err := c.pause(n, r.after(n)); err != nil {
 			return nil, err
 		}
 		c.family.restart()
 	}
 }
 
-// pause waits for d or the end of c.
-func pause(c Context, d time.Duration) error {
+// pause waits for d after the n-th attempt.
+func (c Context) pause(n int, d time.Duration) error {
 	if d <= 0 {
 		return nil
 	}
-	timer := time.NewTimer(d)
+	_, err := c.execute(childPath(c.path, delay(d).StepID(), n), delay(d), nil)
+	return err
+}
+
+// delay is a step that waits.
+type delay time.Duration
+
+// StepID implements Step. No step of an application can have that id.
+func (d delay) StepID() ID     { return "(delay)" }
+func (d delay) Kind() Kind     { return KindDelay }
+func (d delay) visit(*Visitor) {}
+func (d delay) check(*report)  {}
+
+func (d delay) run(c Context, _ json.RawMessage) (json.RawMessage, error) {
+	at, _, err := c.deadline(time.Duration(d))
+	if err != nil {
+		return nil, err
+	}
+	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
+		return nil, nil
 	case <-c.Done():
-		return c.ended(c.path)
+		return nil, c.ended(c.path)
 	}
 }
 

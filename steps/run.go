@@ -59,10 +59,10 @@ func (c Context) step(s Step, input json.RawMessage) (json.RawMessage, error) {
 
 // execute is the life of one run of a step.
 func (c Context) execute(path Path, s Step, input json.RawMessage) (json.RawMessage, error) {
-	if err := c.ended(path); err != nil {
-		return nil, err
-	}
 	kind := s.Kind()
+	if err := c.ended(path); err != nil {
+		return c.late(path, kind, err)
+	}
 	recorded, err := c.rt.Enter(c.Context, path, kind)
 	if err != nil {
 		if ended := c.ended(path); ended != nil {
@@ -71,10 +71,30 @@ func (c Context) execute(path Path, s Step, input json.RawMessage) (json.RawMess
 		return nil, c.halt.stop(path, err)
 	}
 	if recorded != nil {
-		c.emit(event.StepReplayed, path, kind, 0, asError(recorded.Err))
-		return recorded.result()
+		return c.replay(path, kind, recorded)
 	}
 	return c.live(path, s, input)
+}
+
+// late is what a step comes to that ended keeps from starting. One that is
+// recorded was done before its time was over, and counts.
+func (c Context) late(path Path, kind Kind, ended error) (json.RawMessage, error) {
+	if c.halt.cause() != nil || c.Context.Err() != context.DeadlineExceeded {
+		return nil, ended
+	}
+	recorded, err := c.rt.Recall(path)
+	switch {
+	case err != nil:
+		return nil, c.halt.stop(path, err)
+	case recorded == nil:
+		return nil, ended
+	}
+	return c.replay(path, kind, recorded)
+}
+
+func (c Context) replay(path Path, kind Kind, r *Recorded) (json.RawMessage, error) {
+	c.emit(event.StepReplayed, path, kind, 0, asError(r.Err))
+	return r.result()
 }
 
 // live runs a step that has no record, and records it, even if its code ends

@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/event"
@@ -15,8 +16,8 @@ import (
 // implement it. Methods are safe for concurrent use. JSON that passes in either
 // direction is not changed afterwards by either side.
 //
-// An error of Enter or Leave stops the whole run: what cannot be recorded must
-// not go on. Errors of the other methods are what the step came to.
+// An error of Enter, Recall, Leave or Deadline stops the whole run: what cannot be
+// recorded must not go on. Errors of the other methods are what the step came to.
 type Runtime interface {
 	// Info tells which run this is.
 	Info() Info
@@ -25,6 +26,10 @@ type Runtime interface {
 	// Enter begins the step at path. A non-nil Recorded is what it came to in an
 	// earlier process: it is not run again.
 	Enter(ctx context.Context, path Path, kind Kind) (*Recorded, error)
+	// Recall is Enter for a step that is not to begin now: it returns what the step
+	// at path came to in an earlier process, nil if that is not recorded, and begins
+	// nothing. No Leave follows.
+	Recall(path Path) (*Recorded, error)
 	// Leave records what the step at path came to, before anyone sees it. Every
 	// Enter that returned (nil, nil) is followed by one Leave, with a ctx that
 	// is never done. An Err with the code cancelled means that the step was
@@ -32,6 +37,10 @@ type Runtime interface {
 	// nothing, is not to be kept, and runs again when the execution is resumed.
 	// A step that failed by itself never has that code.
 	Leave(ctx context.Context, path Path, r Recorded) error
+	// Deadline returns until when the step at path, which was entered, may go on: d
+	// from now, recorded before it returns, or what an earlier process recorded,
+	// though never later than d from now. again tells that it was recorded before.
+	Deadline(ctx context.Context, path Path, d time.Duration) (at time.Time, again bool, err error)
 	// Call performs an operation or a read through the gates. ArgsFrom has been
 	// applied: its result is in s.Args. ctx ends with s.Timeout.
 	Call(ctx context.Context, path Path, s *Call, input json.RawMessage) (json.RawMessage, error)
@@ -42,8 +51,11 @@ type Runtime interface {
 	Model(ctx context.Context, path Path, s *CallModel, input json.RawMessage) (json.RawMessage, error)
 	// Wait listens, calls around (which may be nil) once it is listening, and
 	// waits for a match. The output is the JSON of a Waited. s.Filter does not
-	// panic; ctx ends with s.Timeout.
-	Wait(ctx context.Context, path Path, s *Wait, around func(context.Context) (json.RawMessage, error)) (json.RawMessage, error)
+	// panic; ctx ends with s.Timeout. Of a wait that an earlier process began, the
+	// time is over when it was to be then, but not before what happened until then
+	// has been looked at. until, if it is not zero, is the end of the WaitAny around
+	// it, which an earlier process began: it bounds the wait in the same way.
+	Wait(ctx context.Context, path Path, s *Wait, until time.Time, around func(context.Context) (json.RawMessage, error)) (json.RawMessage, error)
 	// Fork makes the runtime of a parallel path or a spawned child. end is
 	// called once with what it came to; it gives back what the fork held.
 	Fork(ctx context.Context, path Path, kind Kind) (rt Runtime, end func(error) error, err error)

@@ -12,8 +12,10 @@ import (
 type Spawn struct {
 	ID    ID
 	Child Step
-	// Timeout bounds the child; when it passes the step is a timeout. 0 is no
-	// bound but the run's own.
+	// Timeout bounds the child; when it passes the step is a timeout. Time in which
+	// no process runs counts too: once it is over, a resumed Spawn starts nothing,
+	// and only what its child came to before is still its output. 0 is no bound but
+	// the run's own.
 	Timeout time.Duration
 }
 
@@ -32,7 +34,7 @@ func (s Spawn) check(r *report) {
 }
 
 func (s Spawn) run(c Context, input json.RawMessage) (json.RawMessage, error) {
-	return within(c, s.Timeout, func(c Context) (json.RawMessage, error) {
+	return lasting(c, s.Timeout, func(c Context) (json.RawMessage, error) {
 		return c.forked(c.path, KindSpawn, func(child Context) (json.RawMessage, error) {
 			return child.step(s.Child, input)
 		})

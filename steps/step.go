@@ -35,6 +35,7 @@ const (
 	KindIf       Kind = "if"
 	KindLoop     Kind = "loop"
 	KindSpawn    Kind = "spawn" // also of the child's fork
+	KindDelay    Kind = "delay" // between two attempts of a Retry
 )
 
 // Step is one resumable unit of work. Only this package makes steps; they are

@@ -26,7 +26,11 @@ type Wait struct {
 	// missed. It gets the wait's input; its failure fails the wait.
 	Around Step
 	// Timeout bounds the wait, Around included; when it passes the step is a
-	// timeout. 0 is no bound but the run's own.
+	// timeout. It goes on while no process runs: a resumed wait has what is left. If
+	// nothing is, or next to nothing, it first takes up to a few seconds, and no
+	// longer than Timeout, to look at what happened meanwhile, and an event of before
+	// the end matches. By which time is up to the clock of the source; an event
+	// without a time matches if it comes by then. 0 is no bound but the run's own.
 	Timeout time.Duration
 }
 
@@ -71,17 +75,17 @@ func (s Wait) run(c Context, input json.RawMessage) (json.RawMessage, error) {
 			return c.With(ctx).step(s.Around, input)
 		}
 	}
-	return s.listen(c, around)
+	return s.listen(c, time.Time{}, around)
 }
 
-// listen waits with a filter that may panic.
-func (s Wait) listen(c Context, around func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+// listen waits with a filter that may panic. until is as in Runtime.Wait.
+func (s Wait) listen(c Context, until time.Time, around func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
 	guard := &guardedFilter{filter: s.Filter}
 	if s.Filter != nil {
 		s.Filter = guard.match
 	}
 	return within(c, s.Timeout, func(c Context) (json.RawMessage, error) {
-		out, err := c.rt.Wait(c.Context, c.path, &s, around)
+		out, err := c.rt.Wait(c.Context, c.path, &s, until, around)
 		if failed := guard.failure(); failed != nil {
 			return nil, failed
 		}

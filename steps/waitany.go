@@ -3,8 +3,11 @@ package steps
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/bridle-dev/bridle/fault"
 )
 
 // WaitAny waits for whichever of several events comes first. All waits listen
@@ -14,8 +17,9 @@ type WaitAny struct {
 	ID ID
 	// Waits are listened to side by side. Their ids differ.
 	Waits []Wait
-	// Timeout bounds all of it; when it passes the step is a timeout. 0 is no
-	// bound but those of the waits and the run.
+	// Timeout bounds all of it; when it passes the step is a timeout. It goes on
+	// while no process runs, as that of a Wait does. 0 is no bound but those of the
+	// waits and the run.
 	Timeout time.Duration
 }
 
@@ -54,36 +58,63 @@ func (s WaitAny) check(r *report) {
 }
 
 func (s WaitAny) run(c Context, input json.RawMessage) (json.RawMessage, error) {
+	if s.Timeout <= 0 {
+		return s.race(c, time.Time{}, input)
+	}
+	at, again, err := c.deadline(s.Timeout)
+	switch {
+	case err != nil:
+		return nil, err
+	case again:
+		// Each wait ends by itself, once it has seen what happened before.
+		out, err := s.race(c, at, input)
+		return out, s.overdue(at, err)
+	}
+	return before(c, at, s.Timeout, func(c Context) (json.RawMessage, error) { return s.race(c, time.Time{}, input) })
+}
+
+// overdue is the error of a race that was taken up and whose time was over at
+// some moment: a timeout, if that is why a wait failed.
+func (s WaitAny) overdue(at time.Time, err error) error {
+	fe, ok := err.(*fault.Error)
+	timeout := func(i fault.Issue) bool { return i.Code == fault.Timeout }
+	if ok && fe.Code == fault.ForkPartial && !time.Now().Before(at) && slices.ContainsFunc(fe.Issues, timeout) {
+		return timedOut(s.Timeout, context.DeadlineExceeded)
+	}
+	return err
+}
+
+// race runs the waits. until is when those end that an earlier process began.
+func (s WaitAny) race(c Context, until time.Time, input json.RawMessage) (json.RawMessage, error) {
 	ready := newBarrier(len(s.Waits))
 	paths, joints := make([]Step, len(s.Waits)), make([]*joint, len(s.Waits))
 	for i, w := range s.Waits {
-		joints[i] = &joint{Wait: w, ready: ready}
+		joints[i] = &joint{Wait: w, ready: ready, until: until}
 		paths[i] = joints[i]
 	}
 	// A wait that failed in an earlier process is replayed and never listens.
 	arrive := func(i int) { joints[i].arrive() }
-	return within(c, s.Timeout, func(c Context) (json.RawMessage, error) {
-		won, err := sideBySide(c, ModeRace, 0, paths, input, arrive)
-		if err != nil {
-			return nil, err
-		}
-		waited, err := Decode[Waited[json.RawMessage]](won[0].Value)
-		if err != nil {
-			return nil, err
-		}
-		return encode(c, "output", WaitedAny{Wait: won[0].ID, Index: won[0].Index, Waited: waited})
-	})
+	won, err := sideBySide(c, ModeRace, 0, paths, input, arrive)
+	if err != nil {
+		return nil, err
+	}
+	waited, err := Decode[Waited[json.RawMessage]](won[0].Value)
+	if err != nil {
+		return nil, err
+	}
+	return encode(c, "output", WaitedAny{Wait: won[0].ID, Index: won[0].Index, Waited: waited})
 }
 
 // joint is a wait that holds its Around back until all waits are listening.
 type joint struct {
 	Wait
 	ready *barrier
+	until time.Time
 	once  sync.Once
 }
 
 func (s *joint) run(c Context, input json.RawMessage) (json.RawMessage, error) {
-	return s.listen(c, func(ctx context.Context) (json.RawMessage, error) {
+	return s.listen(c, s.until, func(ctx context.Context) (json.RawMessage, error) {
 		s.arrive()
 		if s.Around == nil {
 			return nil, nil

@@ -16,7 +16,38 @@ func within(c Context, d time.Duration, f func(Context) (json.RawMessage, error)
 	if d <= 0 {
 		return f(c)
 	}
-	ctx, cancel := context.WithTimeout(c.Context, d)
+	return before(c, time.Now().Add(d), d, f)
+}
+
+// lasting is within for a step that may be cut by the end of its process: its
+// time goes on meanwhile.
+func lasting(c Context, d time.Duration, f func(Context) (json.RawMessage, error)) (json.RawMessage, error) {
+	if d <= 0 {
+		return f(c)
+	}
+	at, _, err := c.deadline(d)
+	if err != nil {
+		return nil, err
+	}
+	return before(c, at, d, f)
+}
+
+// deadline is when the step c belongs to has had d, counted from when an earlier
+// process began it, if one did.
+func (c Context) deadline(d time.Duration) (at time.Time, again bool, err error) {
+	at, again, err = c.rt.Deadline(c.Context, c.path, d)
+	if err == nil {
+		return at, again, nil
+	}
+	if ended := c.ended(c.path); ended != nil {
+		return at, again, ended
+	}
+	return at, again, c.halt.stop(c.path, err)
+}
+
+// before runs f until at, which is when it has had d.
+func before(c Context, at time.Time, d time.Duration, f func(Context) (json.RawMessage, error)) (json.RawMessage, error) {
+	ctx, cancel := context.WithDeadline(c.Context, at)
 	defer cancel()
 	out, err := f(c.With(ctx))
 	if err == nil || ctx.Err() == nil || c.Context.Err() != nil || !contextual(err) {

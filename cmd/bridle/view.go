@@ -126,10 +126,11 @@ func utc(t time.Time) time.Time {
 }
 
 // stateOf says what is known of an entry. A call that is pending in a run that
-// was cut may have happened; a wait that is pending caused nothing.
+// was cut may have happened; a wait that is pending caused nothing, nor did a step
+// of which only the deadline is known.
 func stateOf(e *entry, live bool) string {
 	switch {
-	case e.Pending && (e.Kind == "wait" || e.Kind == "wait_any"):
+	case e.Pending && (e.Kind == "wait" || e.Op == ""):
 		return stateWaiting
 	case e.Pending && live:
 		return statePending
