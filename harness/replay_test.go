@@ -108,7 +108,13 @@ func replayed() map[string]steps.Step {
 		"timeouts": steps.Sequence{ID: "s", Steps: []steps.Step{
 			steps.Try(steps.As[string](within(op("a", "slow")))), op("b", "two"),
 			steps.Try(steps.As[any](wait("w", "never", nil))), op("c", "three")}},
-		"failing spawn": steps.Spawn{ID: "sp", Child: op("a", "refused")},
+		"wait any, bounded": steps.WaitAny{ID: "any", Timeout: time.Minute, Waits: []steps.Wait{
+			wait("w", "never", nil), wait("v", "rung", op("a", "ring"))}},
+		"wait any, in vain": steps.Try(steps.As[any](steps.WaitAny{ID: "any", Timeout: time.Second, Waits: []steps.Wait{
+			wait("w", "never", nil), wait("v", "never", op("a", "one"))}})),
+		"bounded spawn":   steps.Spawn{ID: "sp", Timeout: time.Minute, Child: op("a", "one")},
+		"spawn, too slow": steps.Try(steps.As[any](steps.Spawn{ID: "sp", Timeout: time.Second, Child: op("a", "slow")})),
+		"failing spawn":   steps.Spawn{ID: "sp", Child: op("a", "refused")},
 		"spawn": steps.Spawn{ID: "sp", Child: steps.If{ID: "if",
 			Cond: func(steps.Context, json.RawMessage) (bool, error) { return true, nil }, Then: op("a", "one")}},
 		"tool": steps.Sequence{ID: "s", Steps: []steps.Step{steps.InvokeTool{ID: "t", Tool: tool}, op("b", "two")}},

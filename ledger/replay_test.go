@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/ledger"
@@ -124,5 +125,37 @@ func TestPathsOfSeveralLines(t *testing.T) {
 		if one, other := ledger.Beside(c.a, c.b), ledger.Beside(c.b, c.a); one != c.beside || other != c.beside {
 			t.Errorf("%s beside %s: %t and %t", c.a, c.b, one, other)
 		}
+	}
+}
+
+// TestWhatTimedOutGetsNoNewTimeFromACrash has a wait and a step around it time out,
+// and nothing follow.
+func TestWhatTimedOutGetsNoNewTimeFromACrash(t *testing.T) {
+	until := time.Unix(1000, 0).UTC()
+	for name, c := range map[string]struct {
+		state ledger.State
+		kept  bool
+	}{"cut": {"", true}, "failed": {ledger.Failed, false}, "given up": {ledger.Cancelled, false}} {
+		t.Run(name, func(t *testing.T) {
+			s := store.Memory()
+			g := begin(t, open(t, s), "x")
+			for _, e := range []ledger.Entry{{Path: "/s#1", Deadline: until}, {Path: "/s#1/w#1", Op: "rung", Cursor: "7", Deadline: until}} {
+				must(t, g.Pending(t.Context(), e, nil))
+			}
+			must(t, g.Settle(t.Context(), failed("/s#1/w#1", fault.Timeout)))
+			must(t, g.Settle(t.Context(), failed("/s#1", fault.Timeout)))
+			if c.state != "" {
+				must(t, g.End(t.Context(), c.state, nil, fault.New(fault.Timeout, "no"), nil))
+			}
+			again := crashed(t, s)
+			for _, path := range []string{"/s#1", "/s#1/w#1"} {
+				if settled(again, path) != nil || again.Recall(path) != nil {
+					t.Errorf("%s is settled", path)
+				}
+				if e := again.Unsettled(path); (e != nil) != c.kept || e != nil && !e.Deadline.Equal(until) {
+					t.Errorf("%s was left as %+v", path, e)
+				}
+			}
+		})
 	}
 }

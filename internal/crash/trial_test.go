@@ -121,7 +121,7 @@ func (t *trial) examine() {
 	t.unclear = map[string]string{}
 	t.ledger(func(l *ledger.Ledger) {
 		for _, e := range t.entries(l) {
-			if !e.Pending || e.Kind == "wait" || e.Op == readStock {
+			if !e.Pending || e.Kind == "wait" || e.Op == "" || e.Op == readStock {
 				continue
 			}
 			if t.unclear[e.Path] = e.Op; e.Task == "" {

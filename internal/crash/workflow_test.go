@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/provider"
@@ -131,7 +132,7 @@ func waits(c steps.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	any, err := steps.Do(c, steps.As[json.RawMessage](steps.WaitAny{ID: "any", Waits: []steps.Wait{
+	any, err := steps.Do(c, steps.As[json.RawMessage](steps.WaitAny{ID: "any", Timeout: time.Hour, Waits: []steps.Wait{
 		wait("never", nil), wait("three", emit("three", 63))}}))
 	return []json.RawMessage{first, both, any}, err
 }
@@ -147,7 +148,7 @@ func settled(c steps.Context) (any, error) {
 }
 
 func spawned(c steps.Context) (any, error) {
-	return steps.Do(c, steps.As[json.RawMessage](steps.Spawn{ID: "spawn", Child: do("child", opOnce, 80)}))
+	return steps.Do(c, steps.As[json.RawMessage](steps.Spawn{ID: "spawn", Timeout: time.Hour, Child: do("child", opOnce, 80)}))
 }
 
 // closing asks a model in the conversation of the run. One of its tools is Go
