@@ -102,6 +102,7 @@ func replayed() map[string]steps.Step {
 		"loop over failures": steps.Loop{ID: "l", Body: op("a", "flaky"), Max: 2,
 			OnError: func(steps.Context, error) steps.Recovery { return steps.LoopRetry }},
 		"wait":                  wait("w", "rung", op("a", "ring")),
+		"waits for one event":   steps.Loop{ID: "l", Max: 5, Body: wait("w", "rung", op("a", "ring"))},
 		"wait around a failure": wait("w", "rung", op("a", "refused")),
 		"wait any": steps.WaitAny{ID: "any", Waits: []steps.Wait{
 			wait("w", "never", nil), wait("v", "rung", op("a", "ring"))}},
