@@ -79,21 +79,15 @@ func untilDue(next int64) time.Duration {
 
 // position is how far a schedule has come.
 type position struct {
-	after int64 // up to here all is done
-	next  int64 // the first instant after it; never if there is none
+	next  int64 // the first instant that is not done; never if there is none
 	live  int64 // what was due until here was missed
 	fresh bool  // it is not yet decided what of that is skipped
 }
 
 // begin is the position of who begins after an instant, at live.
 func (p *Plan) begin(after, live int64) position {
-	return position{live: live, fresh: true}.moved(p, after)
-}
-
-func (at position) moved(p *Plan, after int64) position {
-	at.after = after
-	at.next, _ = p.Next(after)
-	return at
+	next, _ := p.Next(after)
+	return position{next: next, live: live, fresh: true}
 }
 
 // due tells what is owed by now, at most most things, and adds its instants to
@@ -108,52 +102,52 @@ func (p *Plan) due(from position, now, live int64, most int, ticks []int64) (Due
 	}
 	if d.to.fresh {
 		d.to.fresh = false
-		if d.Skipped = p.skipped(from, min(d.to.live, now)); d.Skipped.Count > 0 {
-			d.to = d.to.moved(p, d.Skipped.Last)
+		if d.Skipped = p.skipped(from.next, min(d.to.live, now)); d.Skipped.Count > 0 {
+			d.to.next, _ = p.Next(d.Skipped.Last)
 			most--
 		}
 	}
 	begin := len(ticks)
 	for ; most > 0 && d.to.next <= now; most-- {
 		ticks = append(ticks, d.to.next)
-		d.to = d.to.moved(p, d.to.next)
+		d.to.next, _ = p.Next(d.to.next)
 	}
 	d.Ticks = ticks[begin:len(ticks):len(ticks)]
 	return d, ticks
 }
 
-// skipped tells which of the instants after a position and up to live are not
-// among the newest that are kept.
-func (p *Plan) skipped(from position, live int64) Skipped {
-	if from.next > live {
+// skipped tells which of the instants from one of them up to live are not among
+// the newest that are kept.
+func (p *Plan) skipped(first, live int64) Skipped {
+	if first > live {
 		return Skipped{}
 	}
-	newest := p.newest(from.after, live)
+	newest := p.newest(first, live)
 	if len(newest) <= p.Keep {
 		return Skipped{}
 	}
-	s := Skipped{First: from.next, Last: newest[0]}
-	for at := s.First; at <= s.Last && s.Count < MaxCount; s.Count++ {
+	s := Skipped{First: first, Last: newest[0]}
+	for at := first; at <= s.Last && s.Count < MaxCount; s.Count++ {
 		at, _ = p.Next(at)
 	}
 	return s
 }
 
-// newest are the last instants up to live, one more than are kept. It looks
-// back further and further, since there is no way to go from one instant to the
-// one before.
-func (p *Plan) newest(after, live int64) []int64 {
-	const first, growth = 60 * 60, 4
-	for back := int64(first); ; back *= growth {
-		from := max(after, live-back)
+// newest are the last instants up to live, one more than are kept, but not any
+// before first. It looks back further and further, since there is no way to go
+// from one instant to the one before.
+func (p *Plan) newest(first, live int64) []int64 {
+	const begin, growth = 60 * 60, 4
+	for back := int64(begin); ; back *= growth {
+		after := max(first-1, live-back)
 		var found []int64
-		for at, ok := p.Next(from); ok && at <= live; at, ok = p.Next(at) {
+		for at, ok := p.Next(after); ok && at <= live; at, ok = p.Next(at) {
 			found = append(found, at)
 		}
 		if enough := len(found) - (p.Keep + 1); enough >= 0 {
 			return found[enough:]
 		}
-		if from == after {
+		if after == first-1 {
 			return found
 		}
 	}
