@@ -217,55 +217,67 @@ type forgotten struct {
 // forget has events that were accepted before a time be new again if they come.
 func (s *sweeper) forget(ctx context.Context, before time.Time) error {
 	for {
-		more := false
-		err := s.inbox.config.Store.Update(ctx, func(tx store.Tx) error {
-			more = false
-			n := 0
-			for rec, err := range tx.Scan(forgetBucket, store.Range{Limit: sweepSize}) {
-				if err != nil {
+		old, err := s.oldest(ctx, before)
+		if len(old) == 0 || err != nil {
+			return err
+		}
+		err = s.inbox.config.Store.Update(ctx, func(tx store.Tx) error {
+			for _, rec := range old {
+				if err := forgetOne(tx, rec); err != nil {
 					return err
 				}
-				young, err := forgetOne(tx, rec, before)
-				if young || err != nil {
-					return err // they are in the order in which they were accepted
-				}
-				n++
 			}
-			more = n == sweepSize
 			return nil
 		})
-		if err != nil || !more {
+		if err != nil {
 			return err
 		}
 	}
 }
 
-func forgetOne(tx store.Tx, rec store.Record, before time.Time) (young bool, err error) {
+// oldest reads some of those that were accepted before a time. They are kept in
+// the order in which they were.
+func (s *sweeper) oldest(ctx context.Context, before time.Time) (old []store.Record, err error) {
+	err = s.inbox.config.Store.View(ctx, func(tx store.Tx) error {
+		old = old[:0]
+		for rec, err := range tx.Scan(forgetBucket, store.Range{Limit: sweepSize}) {
+			if err != nil {
+				return err
+			}
+			var f forgotten
+			if err := readRecord(rec.Value, &f); err != nil {
+				return err
+			}
+			if f.At.After(before) {
+				return nil
+			}
+			old = append(old, rec)
+		}
+		return nil
+	})
+	return old, err
+}
+
+// forgetOne forgets an event, unless its id is that of a later one by now.
+func forgetOne(tx store.Tx, rec store.Record) error {
 	var f forgotten
 	if err := readRecord(rec.Value, &f); err != nil {
-		return false, err
-	}
-	if f.At.After(before) {
-		return true, nil
-	}
-	seq, err := orderOf(rec.Key)
-	if err != nil {
-		return false, err
+		return err
 	}
 	value, ok, err := tx.Get(knownBucket, f.ID)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if ok {
 		k, err := readKnown(value)
 		if err != nil {
-			return false, err
+			return err
 		}
-		if k.seq == seq {
+		if orderKey(k.seq) == rec.Key {
 			if err := tx.Delete(knownBucket, f.ID); err != nil {
-				return false, err
+				return err
 			}
 		}
 	}
-	return false, tx.Delete(forgetBucket, rec.Key)
+	return tx.Delete(forgetBucket, rec.Key)
 }
