@@ -95,6 +95,8 @@ type Inbox struct {
 	triggers []*trigger // in the order of the configuration
 	byID     map[ID]*trigger
 	streams  []*stream
+	// schedules are the streams that follow the clock.
+	schedules []*stream
 
 	room    *room
 	lanes   *lanes
@@ -136,6 +138,7 @@ func OpenInbox(ctx context.Context, c InboxConfig) (*Inbox, error) {
 	for _, t := range i.triggers {
 		i.byID[t.ID] = t
 	}
+	i.schedules = i.clocked()
 	i.room = newRoom(limits.Pending)
 	i.lanes = newLanes(limits.Threads, i.startWorker)
 	i.lanes.stop() // until Start
@@ -217,7 +220,12 @@ func (i *Inbox) Start(ctx context.Context) error {
 // all schedules. The caller holds mu.
 func (i *Inbox) listenAll() {
 	for _, s := range i.streams {
-		i.work.Go(func() { i.pump(i.pumping, s) })
+		if s.schedule == nil {
+			i.work.Go(func() { i.pump(i.pumping, s) })
+		}
+	}
+	if len(i.schedules) > 0 {
+		i.work.Go(func() { i.tick(i.pumping, i.schedules) })
 	}
 }
 

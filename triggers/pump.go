@@ -36,9 +36,7 @@ func (i *Inbox) pump(ctx context.Context, s *stream) {
 		case <-ctx.Done():
 		}
 	}
-	for _, t := range s.triggers {
-		t.book.add(func(b *TriggerStatus) { b.Listening = false })
-	}
+	i.silent(s)
 }
 
 // vain reports whether listening again promises nothing, so that there is no
@@ -152,6 +150,13 @@ func (i *Inbox) up(s *stream) {
 		t.book.add(func(b *TriggerStatus) { b.Listening, b.Err = true, nil })
 	}
 	s.wasTried()
+}
+
+// silent notes that nobody listens any more.
+func (i *Inbox) silent(s *stream) {
+	for _, t := range s.triggers {
+		t.book.add(func(b *TriggerStatus) { b.Listening = false })
+	}
 }
 
 // down notes that a stream is not listened to, and tells when that or its reason

@@ -26,10 +26,12 @@ type stream struct {
 	triggers   []*trigger
 	tried      chan struct{} // closed once listening succeeded or failed
 	try        sync.Once
+	schedule   *cronProvider // what follows it, if that is the clock
 
 	position Cursor
 	known    bool     // there is a position in the store
 	passed   []string // spots of the last positions before this one
+	baseline Cursor   // where a schedule begins
 }
 
 // wasTried notes that listening succeeded or failed.
