@@ -24,16 +24,17 @@ func (r *runtime) Wait(ctx context.Context, path steps.Path, s *steps.Wait, unti
 	if err != nil {
 		return nil, err
 	}
+	var deadline time.Time
+	if s.Timeout > 0 { // which begins before there is room for a private connection
+		deadline = r.x.h.clock().Add(s.Timeout)
+	}
 	sup, name, err := r.connect(ctx, s.Connection, s.Handle)
 	if err != nil {
 		return nil, err
 	}
-	l := &listening{x: r.x, sup: sup, filter: s.Filter,
+	l := &listening{x: r.x, sup: sup, filter: s.Filter, deadline: deadline,
 		call: gates.Call{Connection: name, Op: s.Event, Args: args, Secrets: marked, Source: gates.SourceStep,
 			Step: string(path), Key: stepKey(r.x.id, string(path)), Execution: r.x.id, Thread: r.x.thread}}
-	if s.Timeout > 0 {
-		l.deadline = r.x.h.clock().Add(s.Timeout)
-	}
 	ctx, cancel := l.takeUp(ctx, until)
 	defer cancel()
 	ctx, end := r.x.h.span(ctx, event.Span{Kind: event.SpanWait, Name: s.Event, Thread: r.x.thread,
