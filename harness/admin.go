@@ -34,7 +34,7 @@ const (
 //	GET  /executions/{id}                    one, with its input and what it came to
 //	GET  /executions/{id}/entries?values=all its steps and calls, a line of JSON each
 //	GET  /approvals/, GET and POST /approvals/{id}
-//	POST /threads/{id}/abort                 {"reason":"…"} ends the turn that runs
+//	POST /threads/{id}/abort                 {"reason":"…"} ends the turn that runs, or gives up one that is kept
 //
 // Whoever can open the socket may see all of this and decide: the file's
 // permissions are the only key. So a request that did not come over a unix
@@ -83,7 +83,7 @@ type admin struct {
 
 var (
 	errNoPath = errors.New("there is nothing at this path")
-	errNoTurn = errors.New("no turn runs on this thread")
+	errNoTurn = errors.New("no turn runs on this thread, and none is kept")
 	errMethod = errors.New("the method is not allowed here")
 )
 
@@ -263,13 +263,18 @@ func (a *admin) abort(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	thread := ThreadID(r.PathValue("id"))
-	id, ok := a.h.turnOn(thread)
-	if !ok {
-		a.fail(w, http.StatusNotFound, errNoTurn)
-		return
+	id, runs := a.h.turnOn(thread)
+	if runs {
+		err = a.h.Abort(r.Context(), thread, reason)
+	} else {
+		id, err = a.h.abandon(r.Context(), thread, reason)
 	}
-	if err := a.h.Abort(r.Context(), thread, reason); err != nil {
+	switch {
+	case err != nil:
 		a.refuse(w, err)
+		return
+	case id == "":
+		a.fail(w, http.StatusNotFound, errNoTurn)
 		return
 	}
 	a.reply(w, http.StatusOK, adminAborted{thread, id})

@@ -51,7 +51,7 @@ func (m *message) answer(known *ledger.Message) error {
 // reload takes up what an earlier process accepted and did not answer. Threads
 // go on in the background.
 func (h *AgentHarness) reload() error {
-	if h.ledger == nil {
+	if h.ledger == nil || h.graph == nil { // one that has no graph answers nothing
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(h.life, storeLimit)
@@ -94,7 +94,7 @@ func (h *AgentHarness) recallMessage(ctx context.Context, known *ledger.Message)
 		if err != nil {
 			return nil, err
 		}
-		if !ok || x.State != ledger.Running {
+		if !ok || x.State != ledger.Running && !x.Kept {
 			known.Execution = ""
 		}
 	}
@@ -157,7 +157,7 @@ func (x *execution) againTurn(ctx context.Context, tn *turn) ([]*message, error)
 		return nil
 	}, nil)
 	if err != nil {
-		return nil, err
+		return nil, notTakenUp(ctx, err)
 	}
 	joined, err := x.injectedItems()
 	if err != nil {
@@ -222,6 +222,9 @@ func (x *execution) closeTurn(ctx context.Context, tn *turn, resp *Response, err
 		return x.h.ledger.Answer(tx, x.thread, messageIDs(tn.messages), encode(resp), failed, items)
 	}
 	if x.rec == nil { // it could not even begin
+		if tn.again {
+			answer = x.unresumed(tn, state, failed, answer)
+		}
 		return errors.Join(err, x.h.store.Update(bounded, answer))
 	}
 	kept := x.rec.End(bounded, state, nil, failed, answer)

@@ -168,6 +168,9 @@ func TestAMessageWithConnectionsCannotBeTakenUp(t *testing.T) {
 	if n := len(past(t, h, func(ev event.Event) bool { return ev.Type == event.TurnStarted })); n != 0 {
 		t.Errorf("tried %d times more", n)
 	}
+	if x := turns(t, h)[0]; x.State != ledger.Failed || x.Kept || x.Err == "" {
+		t.Errorf("recorded %+v", x)
+	}
 }
 
 // brokenStore fails to write once it is told to.

@@ -373,16 +373,19 @@ func (h *AgentHarness) shut(ctx context.Context, done chan struct{}) {
 }
 
 // Abort ends the turn that runs on a thread and waits until it has ended.
-// Messages that wait there stay and are answered by a fresh turn. Without a
-// turn, or for an unknown thread, it does nothing. Code that runs in the turn
-// itself must not wait for its own end: give it a ctx that ends.
+// Messages that wait there stay and are answered by a fresh turn. Where none
+// runs, it gives up the first of an earlier process that is kept because this
+// graph could not take it up, if there is one, and answers its messages with
+// cancelled; otherwise it does nothing. Code that runs in the turn itself must not
+// wait for its own end: give it a ctx that ends.
 func (h *AgentHarness) Abort(ctx context.Context, thread ThreadID, reason string) error {
+	if _, runs := h.turnOn(thread); !runs {
+		_, err := h.abandon(ctx, thread, reason)
+		return err
+	}
 	h.mu.Lock()
 	t := h.threads[thread]
 	h.mu.Unlock()
-	if t == nil {
-		return nil
-	}
 	return t.abort(ctx, reason)
 }
 

@@ -24,7 +24,9 @@
 // An execution that was running when its process died is still marked as
 // running. [Ledger.Resume] takes it up: settled entries replay, pending ones say
 // what is not known. A failure at the very end, after which nothing else was
-// recorded, does not replay: the step is tried again under the same key.
+// recorded, does not replay: the step is tried again under the same key. A turn
+// that cannot be taken up, because what it began with is gone, is kept with its
+// messages ([Ledger.Keep]).
 //
 // # Errors
 //

@@ -92,6 +92,9 @@ type Execution struct {
 	Steps int `json:"steps,omitempty"`
 	// Err is what it failed with, as text without secrets.
 	Err string `json:"err,omitempty"`
+	// Kept tells of a turn that failed because it could not be taken up: its
+	// messages wait for it, and it is not trimmed. See [Ledger.Keep].
+	Kept bool `json:"kept,omitempty"`
 }
 
 // record is an execution as it is stored.

@@ -131,12 +131,11 @@ func (l *Ledger) Resume(ctx context.Context, id provider.ExecutionID, check func
 				return err
 			}
 		}
-		if g.cut = r.State == Running; !g.cut {
-			if err := tx.Delete(endedBucket, endedKey(r)); err != nil {
-				return err
-			}
+		g.cut = r.State == Running || r.Kept
+		if err := unend(tx, r); err != nil {
+			return err
 		}
-		r.State, r.Updated, r.Err, r.Fault = Running, g.now(), "", nil
+		r.State, r.Updated, r.Err, r.Fault, r.Kept = Running, g.now(), "", nil, false
 		r.Attempts++
 		if err := putRecord(tx, r); err != nil {
 			return err
@@ -338,17 +337,11 @@ func (g *Log) End(ctx context.Context, s State, out json.RawMessage, failed *fau
 		if r == nil {
 			return unknown(g.id)
 		}
-		r.State, r.Updated, r.Steps, r.Fault = s, g.now(), count, failed
-		if failed != nil {
-			r.Err = failed.Error()
-		}
 		if r.Output, err = keep(tx, outputKey(g.id), out); err != nil {
 			return err
 		}
-		if err := putRecord(tx, r); err != nil {
-			return err
-		}
-		if err := tx.Put(endedBucket, endedKey(r), []byte(g.id)); err != nil {
+		r.Steps = count
+		if err := end(tx, r, s, failed, g.now()); err != nil {
 			return err
 		}
 		return during(tx, also)

@@ -39,7 +39,7 @@ func verbs() []*verb {
 			decision(fs, c)
 			fs.StringVar(&c.output, "output", "", "what it came to, as `JSON`; null if not given")
 		}, runHappened},
-		{"abort", []string{"<thread>"}, "end the turn that runs on a thread (socket)", func(fs *flag.FlagSet, c *command) {
+		{"abort", []string{"<thread>"}, "end the turn that runs on a thread, or give up one that is kept (socket)", func(fs *flag.FlagSet, c *command) {
 			fs.StringVar(&c.reason, "reason", "", "`text` for the record")
 		}, runAbort},
 		{"version", []string{}, "print the version of this program", nil, runVersion},

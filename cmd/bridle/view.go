@@ -40,6 +40,7 @@ type runView struct {
 	Steps     int       `json:"steps,omitempty"`
 	Approvals []string  `json:"approvals,omitempty"` // that it waits for
 	Error     string    `json:"error,omitempty"`
+	Kept      bool      `json:"kept,omitempty"` // it could not be taken up, and its messages wait
 }
 
 // await notes which approvals a run waits for.
@@ -53,7 +54,7 @@ func (v *runView) await(all []*approval) {
 
 func viewRun(x *execution) *runView {
 	v := &runView{Execution: string(x.ID), State: string(x.State), Thread: string(x.Thread), Turn: x.Turn, Messages: x.Messages,
-		Step: x.Step, Started: x.Started.UTC(), Updated: x.Updated.UTC(), Attempts: x.Attempts, Steps: x.Steps, Error: x.Err}
+		Step: x.Step, Started: x.Started.UTC(), Updated: x.Updated.UTC(), Attempts: x.Attempts, Steps: x.Steps, Error: x.Err, Kept: x.Kept}
 	if x.State == ledger.Running && !x.Live {
 		v.State = stateCut
 	}
