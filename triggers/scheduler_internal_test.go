@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/internal/crontab"
 	"github.com/bridle-dev/bridle/provider"
 )
 
@@ -142,4 +143,22 @@ func TestEventsBelongToWhoeverGetsThem(t *testing.T) {
 			return nil
 		})
 	})
+}
+
+// BenchmarkFirings makes the events of schedules that are due at one instant, on
+// top of what the figure cron/cpu measures.
+func BenchmarkFirings(b *testing.B) {
+	const many = 167
+	s, p := newScheduler(), cronOf("* * * * *", nil)
+	due := make([]crontab.Due, many)
+	for i := range due {
+		due[i] = crontab.Due{Key: i, Plan: &p.plan, Ticks: []int64{1_800_000_000}}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if len(s.firings(due)) != many {
+			b.Fatal("a firing is missing")
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/many, "ns/tick")
 }

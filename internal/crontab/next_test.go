@@ -209,3 +209,16 @@ func TestElapsedTimeSkipsYearsInWhichTheClockDoesNotShowIt(t *testing.T) {
 		t.Errorf("the zero schedule fires at %d", at)
 	}
 }
+
+func BenchmarkNext(b *testing.B) {
+	for _, spec := range []string{"*/5 * * * *", "30 9 * * 1-5", "0 0 29 2 *"} {
+		for _, zone := range []string{"UTC", "America/New_York"} {
+			b.Run(spec+" "+zone, func(b *testing.B) {
+				s := parse(b, spec, load(b, zone))
+				for b.Loop() {
+					s.Next(1_780_000_000)
+				}
+			})
+		}
+	}
+}
