@@ -34,18 +34,18 @@ func (i *Inbox) accept(ctx context.Context, all []*arrival) error {
 		return putSeq(tx, seq)
 	})
 	if err != nil {
-		i.intake.end(nil)
+		i.intake.end(nil, true)
 		return err
 	}
-	var fresh []*item
+	var fresh []*foundMessage
 	for _, a := range all {
 		for _, it := range a.items {
 			if it.stored {
-				fresh = append(fresh, it)
+				fresh = append(fresh, &foundMessage{seq: it.seq, trigger: it.trigger, standing: it.standing})
 			}
 		}
 	}
-	i.intake.end(fresh)
+	i.intake.end(fresh, false)
 	for s, p := range moved {
 		s.pass(p.left, p.at)
 	}
@@ -131,10 +131,7 @@ func (it *item) put(tx store.Tx, seq uint64, at Cursor) error {
 	if err := tx.Put(knownBucket, it.message.ID, k.line()); err != nil {
 		return err
 	}
-	if it.standing.live() {
-		return writeRecord(tx, queueBucket, queueKey(it.message.Thread, seq), &it.standing)
-	}
-	return writeRecord(tx, endedBucket, key, &it.standing)
+	return putStanding(tx, seq, &it.standing)
 }
 
 // putPositions writes the positions that changed.

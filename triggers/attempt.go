@@ -1,6 +1,8 @@
 package triggers
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -13,14 +15,15 @@ import (
 type attempt struct {
 	inbox *Inbox
 	work  *work
-	key   string    // of its standing
+	begun standing  // as Begin writes it
+	raw   []byte    // the same as a record
 	ended *standing // what the last run of End made of it; nil if it has not run
 }
 
 // attempt has a message delivered. over tells that it has its outcome, or must
 // not be touched any more; otherwise until is when to go on with its thread.
 func (i *Inbox) attempt(w *work) (until time.Time, over bool) {
-	a := &attempt{inbox: i, work: w, key: queueKey(w.message.Thread, w.seq)}
+	a := &attempt{inbox: i, work: w}
 	if w.standing.State == Running && w.standing.Attempts >= i.attempts(w.trigger) {
 		return a.record(died(w.standing.Attempts))
 	}
@@ -41,8 +44,14 @@ func died(attempts int) *fault.Error {
 // deliver runs the turn.
 func (a *attempt) deliver() (err error) {
 	w := a.work
+	a.begun = w.standing
+	a.begun.State, a.begun.Begun, a.begun.Updated, a.begun.Next = Running, true, time.Now(), time.Time{}
+	a.begun.Attempts++
+	if a.raw, err = json.Marshal(&a.begun); err != nil {
+		return err
+	}
 	d := &Delivery{Message: w.message.ID, Execution: w.message.Execution, Thread: w.message.Thread,
-		Trigger: &w.trigger.Trigger, Event: w.message.Event, Attempt: w.standing.Attempts + 1, Again: w.standing.Begun,
+		Trigger: &w.trigger.Trigger, Event: w.message.Event, Attempt: a.begun.Attempts, Again: w.standing.Begun,
 		Begin: a.begin, End: a.end}
 	if d.Text, err = a.inbox.input(w.trigger, d.Event); err != nil {
 		return final{err}
@@ -56,46 +65,39 @@ type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
 
-// begin implements Delivery.Begin.
+// begin implements Delivery.Begin. The record is made beforehand: whoever else
+// writes waits for a transaction.
 func (a *attempt) begin(tx store.Tx) error {
-	s, err := a.standing(tx)
-	if err != nil {
+	if err := a.check(tx, a.work.raw); err != nil {
 		return err
 	}
-	s.State, s.Begun, s.Updated, s.Next = Running, true, time.Now(), time.Time{}
-	s.Attempts = a.work.standing.Attempts + 1
-	return writeRecord(tx, queueBucket, a.key, s)
+	return tx.Put(queueBucket, orderKey(a.work.seq), a.raw)
 }
 
-// end implements Delivery.End.
+// end implements Delivery.End. Begin need not have been called, as when it turns
+// out that the execution was over.
 func (a *attempt) end(tx store.Tx, f *fault.Error) error {
-	s, err := a.standing(tx)
+	if err := a.check(tx, a.raw, a.work.raw); err != nil {
+		return err
+	}
+	next := a.inbox.verdict(a.work.trigger, a.begun, f)
+	a.ended = &next
+	return putStanding(tx, a.work.seq, &next)
+}
+
+// check refuses to go on with a message that is not as this attempt left it: one
+// that was dropped, or that another attempt has.
+func (a *attempt) check(tx store.Tx, want ...[]byte) error {
+	now, _, err := tx.Get(queueBucket, orderKey(a.work.seq))
 	if err != nil {
 		return err
 	}
-	s.Attempts = a.work.standing.Attempts + 1
-	next := a.inbox.verdict(a.work.trigger, *s, f)
-	a.ended = &next
-	return a.put(tx, next)
-}
-
-func (a *attempt) put(tx store.Tx, s standing) error {
-	if s.live() {
-		return writeRecord(tx, queueBucket, a.key, &s)
+	for _, raw := range want {
+		if bytes.Equal(now, raw) {
+			return nil
+		}
 	}
-	if err := tx.Delete(queueBucket, a.key); err != nil {
-		return err
-	}
-	return writeRecord(tx, endedBucket, orderKey(a.work.seq), &s)
-}
-
-// standing reads where the message is; one that has its outcome is CANCELLED.
-func (a *attempt) standing(tx store.Tx) (*standing, error) {
-	s, ok, err := fetch[standing](tx, queueBucket, a.key)
-	if err == nil && !ok {
-		err = fault.New(fault.Cancelled, "message %s has its outcome already", fault.Quote(a.work.message.ID))
-	}
-	return s, err
+	return fault.New(fault.Cancelled, "message %s is not what it was when its turn came", fault.Quote(a.work.message.ID))
 }
 
 // verdict is what becomes of a message after an attempt.
@@ -194,7 +196,7 @@ func (a *attempt) reconcile(err error) (until time.Time, over bool) {
 // look reads where the message is now, nil if it is gone.
 func (a *attempt) look() (s *standing, err error) {
 	err = a.inbox.config.Store.View(a.inbox.ctx, func(tx store.Tx) error {
-		s, err = standingOf(tx, a.work.message.Thread, a.work.seq)
+		s, err = standingOf(tx, a.work.seq)
 		return err
 	})
 	return s, err
@@ -207,10 +209,14 @@ func (a *attempt) record(err error) (until time.Time, over bool) {
 		err = stop.error
 	}
 	var next standing
+	var gone bool
 	put := a.inbox.config.Store.Update(a.inbox.ctx, func(tx store.Tx) error {
-		s, err2 := a.standing(tx)
-		if err2 != nil {
-			return err2
+		s, ok, broken := fetch[standing](tx, queueBucket, orderKey(a.work.seq))
+		if broken != nil {
+			return broken
+		}
+		if gone = !ok; gone {
+			return nil
 		}
 		if s.Attempts == a.work.standing.Attempts && s.State != Running {
 			s.Attempts++ // it did not come to Begin
@@ -219,10 +225,13 @@ func (a *attempt) record(err error) (until time.Time, over bool) {
 		if isFinal {
 			next.State, next.Next = Dead, time.Time{}
 		}
-		return a.put(tx, next)
+		return putStanding(tx, a.work.seq, &next)
 	})
-	if put != nil {
+	switch {
+	case put != nil:
 		return a.later("the inbox cannot record that a turn failed", put)
+	case gone:
+		return time.Time{}, true
 	}
 	return a.settled(next)
 }

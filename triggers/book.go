@@ -35,12 +35,11 @@ func (b *book) enter(seq uint64, at time.Time) {
 	b.live.push(seq, at)
 }
 
-// leave notes that a message has its outcome.
-func (b *book) leave(seq uint64, f func(*TriggerStatus)) {
+// leave notes that a message has its outcome, and reports whether that is news.
+func (b *book) leave(seq uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.live.remove(seq)
-	f(&b.status)
+	return b.live.remove(seq)
 }
 
 // read returns the counts at a moment.
@@ -89,9 +88,10 @@ func (l *line) push(seq uint64, at time.Time) {
 	delete(l.gone, seq)
 }
 
-func (l *line) remove(seq uint64) {
-	if _, there := l.find(seq); !there {
-		return
+func (l *line) remove(seq uint64) bool {
+	i, there := l.find(seq)
+	if !there || l.left(l.entries[i]) {
+		return false
 	}
 	l.gone[seq] = struct{}{}
 	for len(l.entries) > 0 && l.left(l.entries[0]) {
@@ -102,6 +102,7 @@ func (l *line) remove(seq uint64) {
 		l.entries = slices.DeleteFunc(l.entries, l.left)
 		clear(l.gone)
 	}
+	return true
 }
 
 func (l *line) left(e lineEntry) bool {

@@ -35,7 +35,8 @@ type Delivery struct {
 	// run it more than once. Its errors must end the transaction.
 	Begin func(store.Tx) error
 	// End records how the attempt ended: done without a fault, otherwise to be
-	// attempted again or dead. A transaction may run it more than once. Its errors
+	// attempted again or dead. Begin need not have been called before, as for an
+	// execution that turns out to be over. A transaction may run it more than once. Its errors
 	// must end the transaction.
 	End func(store.Tx, *fault.Error) error
 }

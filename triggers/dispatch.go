@@ -6,20 +6,16 @@ import (
 
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
-	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/store"
 )
 
-const (
-	// windowSize is how many messages of a thread are read at once.
-	windowSize = 16
-	// windowBytes ends a window early.
-	windowBytes = 256 << 10
-)
+// windowBytes ends a window early.
+const windowBytes = 256 << 10
 
 // work is a message whose turn comes.
 type work struct {
 	seq      uint64
+	raw      []byte // its standing as it was read
 	standing standing
 	message  *stored
 	trigger  *trigger
@@ -38,8 +34,8 @@ func (i *Inbox) turn(one *lane) time.Time {
 	if i.stopping() {
 		return time.Time{}
 	}
-	if n := i.lanes.read(one); n > 0 {
-		if err := i.load(one, n); err != nil {
+	if seqs := i.lanes.read(one); len(seqs) > 0 {
+		if err := i.load(one, seqs); err != nil {
 			one.window = nil
 			i.warn(nil, "the inbox cannot read what comes next", err)
 			return time.Now().Add(i.limits.Pause)
@@ -55,68 +51,65 @@ func (i *Inbox) turn(one *lane) time.Time {
 	until, over := i.attempt(w)
 	if !over {
 		one.window = nil // read anew
-		one.whole = false
 		return until
 	}
+	i.lanes.over(one, w.seq)
 	one.window[0] = nil
 	one.window = one.window[1:]
 	return time.Time{}
 }
 
-// load reads the window of a lane.
-func (i *Inbox) load(one *lane, n int) error {
-	one.window = nil
-	return i.config.Store.View(i.ctx, func(tx store.Tx) error {
-		one.window, one.whole = nil, true
+// load reads the window of a lane. What is no longer there was dropped by another
+// process.
+func (i *Inbox) load(one *lane, seqs []uint64) error {
+	var gone []uint64
+	err := i.config.Store.View(i.ctx, func(tx store.Tx) error {
+		one.window, gone = nil, nil
 		size := 0
-		r := store.Range{Prefix: string(one.thread) + ":", From: queueKey(one.thread, one.skip)}
-		for rec, err := range tx.Scan(queueBucket, r) {
-			if err != nil {
+		for _, seq := range seqs {
+			w, err := i.readWork(tx, seq)
+			switch {
+			case err != nil:
 				return err
+			case w == nil:
+				gone = append(gone, seq)
+			default:
+				one.window = append(one.window, w)
+				size += len(w.message.Event.Payload)
 			}
-			w, bytes, err := i.readWork(tx, rec)
-			if err != nil {
-				return err
-			}
-			if w.trigger == nil {
-				if len(one.window) == 0 {
-					one.skip = w.seq + 1
-				}
-				continue
-			}
-			one.window = append(one.window, w)
-			if size += bytes; len(one.window) >= n || size >= windowBytes {
-				one.whole = false
+			if size >= windowBytes {
 				break
 			}
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	for _, seq := range gone {
+		i.lanes.over(one, seq)
+		for _, t := range i.triggers {
+			i.leave(t, seq)
+		}
+	}
+	return nil
 }
 
-// readWork reads a message of the queue. Its trigger is nil if it is no longer
-// there.
-func (i *Inbox) readWork(tx store.Tx, rec store.Record) (*work, int, error) {
-	w := new(work)
-	var err error
-	if _, w.seq, err = placeOf(rec.Key); err != nil {
-		return nil, 0, err
+// readWork reads a message of the queue, nil if it is not there.
+func (i *Inbox) readWork(tx store.Tx, seq uint64) (*work, error) {
+	raw, ok, err := tx.Get(queueBucket, orderKey(seq))
+	if !ok || err != nil {
+		return nil, err
 	}
-	if err := readRecord(rec.Value, &w.standing); err != nil {
-		return nil, 0, err
+	w := &work{seq: seq, raw: raw}
+	if err := readRecord(raw, &w.standing); err != nil {
+		return nil, err
 	}
-	if w.trigger = i.byID[w.standing.Trigger]; w.trigger == nil {
-		return w, 0, nil
+	if w.message, ok, err = getMessage(tx, seq); err == nil && !ok {
+		err = fault.New(fault.StoreFailed, "inbox lost message %d", seq)
 	}
-	var ok bool
-	w.message, ok, err = getMessage(tx, w.seq)
-	if err == nil && !ok {
-		err = fault.New(fault.StoreFailed, "inbox lost message %d", w.seq)
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	return w, len(rec.Value) + len(w.message.Event.Payload), nil
+	w.trigger = i.byID[w.standing.Trigger]
+	return w, err
 }
 
 // watchTime wakes lanes whose pause is over, and looks for what others have added
@@ -159,22 +152,23 @@ func (i *Inbox) lookFor(ctx context.Context) {
 }
 
 // enter counts a message that is in the store, and has it delivered.
-func (i *Inbox) enter(t *trigger, thread provider.ThreadID, seq uint64, s *standing) {
-	if !s.live() {
-		if s.State == Dead {
-			t.book.add(func(b *TriggerStatus) { b.Dead++ })
+func (i *Inbox) enter(f *foundMessage) {
+	if !f.standing.live() {
+		if f.standing.State == Dead {
+			f.trigger.book.add(func(b *TriggerStatus) { b.Dead++ })
 		}
 		return
 	}
-	t.book.enter(seq, s.At)
+	f.trigger.book.enter(f.seq, f.standing.At)
 	i.room.take(1)
-	i.lanes.arrive(thread)
+	i.lanes.add(f.standing.Thread, f.seq)
 }
 
-// leave counts that a message has its outcome.
-func (i *Inbox) leave(t *trigger, seq uint64, f func(*TriggerStatus)) {
-	t.book.leave(seq, f)
-	i.room.take(-1)
+// leave counts that a message has its outcome, once.
+func (i *Inbox) leave(t *trigger, seq uint64) {
+	if t.book.leave(seq) {
+		i.room.take(-1)
+	}
 }
 
 // warn tells about something that no message can tell.

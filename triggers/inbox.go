@@ -142,7 +142,7 @@ func OpenInbox(ctx context.Context, c InboxConfig) (*Inbox, error) {
 	i.room = newRoom(limits.Pending)
 	i.lanes = newLanes(limits.Threads, i.startWorker)
 	i.lanes.stop() // until Start
-	i.intake = &intake{inbox: i, ahead: map[uint64]struct{}{}}
+	i.intake = &intake{inbox: i, ahead: map[uint64]*foundMessage{}}
 	i.sweeper = newSweeper(i)
 	if err := checkFormat(ctx, c.Store); err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func (i *Inbox) read(ctx context.Context) error {
 		return err
 	}
 	for _, bucket := range []string{queueBucket, endedBucket} {
-		err := eachRecord(ctx, i.config.Store, bucket, func(rec store.Record) error { return i.count(bucket, rec) })
+		err := eachRecord(ctx, i.config.Store, bucket, i.count)
 		if err != nil {
 			return err
 		}
@@ -174,23 +174,17 @@ func (i *Inbox) read(ctx context.Context) error {
 }
 
 // count counts a message that was there before.
-func (i *Inbox) count(bucket string, rec store.Record) (err error) {
-	var thread provider.ThreadID
-	var seq uint64
-	if bucket == queueBucket {
-		thread, seq, err = placeOf(rec.Key)
-	} else {
-		seq, err = orderOf(rec.Key)
-	}
-	if err != nil || seq > i.intake.seen {
+func (i *Inbox) count(rec store.Record) error {
+	f := new(foundMessage)
+	var err error
+	if f.seq, err = orderOf(rec.Key); err != nil || f.seq > i.intake.seen {
 		return err
 	}
-	var s standing
-	if err := readRecord(rec.Value, &s); err != nil {
+	if err := readRecord(rec.Value, &f.standing); err != nil {
 		return err
 	}
-	if t := i.byID[s.Trigger]; t != nil {
-		i.enter(t, thread, seq, &s)
+	if f.trigger = i.byID[f.standing.Trigger]; f.trigger != nil {
+		i.enter(f)
 	}
 	return nil
 }

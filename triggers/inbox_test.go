@@ -288,6 +288,17 @@ func TestADeliveryThatEndsWithoutItsRecordHasFailed(t *testing.T) {
 	}
 }
 
+func TestAnExecutionThatWasOverEndsWithoutBeginning(t *testing.T) {
+	w := newWorld(t, memory(t), trigger("t"))
+	w.cfg.Deliver = func(ctx context.Context, d *triggers.Delivery) error {
+		return w.store.Update(ctx, func(tx kv.Tx) error { return d.End(tx, nil) })
+	}
+	w.start()
+	w.peers["peer"].add("e1")
+	w.until("it is done", func() bool { return w.status("t").Done == 1 })
+	w.stop()
+}
+
 func TestAnEndThatWasKeptCountsWhateverIsReturned(t *testing.T) {
 	w := newWorld(t, memory(t), trigger("t"))
 	w.cfg.Deliver = func(ctx context.Context, d *triggers.Delivery) error {

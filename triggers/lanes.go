@@ -2,16 +2,20 @@ package triggers
 
 import (
 	"container/heap"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/bridle-dev/bridle/provider"
 )
 
+// windowSize is how many messages of a thread are read at once.
+const windowSize = 16
+
 // lanes are the threads that have messages, and who works on them: one worker on
-// a thread, a bounded number of threads at once, all in turn. A lane costs about
-// 200 bytes; what its messages are is read when it has its turn. All methods are
-// safe for concurrent use.
+// a thread, a bounded number of threads at once, all in turn. A message costs 8
+// bytes here and a lane about 200; what the messages are is read when it is the
+// lane's turn. All methods are safe for concurrent use.
 type lanes struct {
 	limit int
 	start func(*lane)   // has a worker go on with a lane; called with no lock held
@@ -30,14 +34,12 @@ type lanes struct {
 type lane struct {
 	thread  provider.ThreadID
 	state   laneState
-	news    bool      // messages came since it was last read
+	seqs    []uint64  // the messages, in order
 	changed bool      // what is next is not what it was
 	until   time.Time // when it is ready again
 	place   int       // in the heap
 
-	window []*work // what comes next, oldest first
-	whole  bool    // there was nothing more when it was read
-	skip   uint64  // all before it are of triggers that are not there
+	window []*work // what was read of it
 }
 
 type laneState int
@@ -52,43 +54,54 @@ func newLanes(limit int, start func(*lane)) *lanes {
 	return &lanes{limit: limit, start: start, rest: make(chan struct{}, 1), byName: map[provider.ThreadID]*lane{}}
 }
 
-// arrive tells that a thread has messages that it did not have before. Nothing
-// starts before go.
-func (l *lanes) arrive(threads ...provider.ThreadID) {
+// add gives a message to its thread, in its order.
+func (l *lanes) add(thread provider.ThreadID, seq uint64) {
 	l.mu.Lock()
-	for _, thread := range threads {
-		l.add(thread)
-	}
-	started := l.begin()
-	l.mu.Unlock()
-	l.run(started)
-}
-
-// add makes a thread's lane ready. The caller holds mu.
-func (l *lanes) add(thread provider.ThreadID) *lane {
 	one := l.byName[thread]
 	if one == nil {
 		one = &lane{thread: thread}
 		l.byName[thread] = one
 		l.ready = append(l.ready, one)
 	}
-	one.news = true
-	return one
+	if n := len(one.seqs); n == 0 || one.seqs[n-1] < seq {
+		one.seqs = append(one.seqs, seq)
+	} else if at, there := slices.BinarySearch(one.seqs, seq); !there {
+		one.seqs = slices.Insert(one.seqs, at, seq)
+		l.change(one)
+	}
+	started := l.begin()
+	l.mu.Unlock()
+	l.run(started)
 }
 
-// change has a thread looked at anew: what comes next in it is not what it was.
-func (l *lanes) change(thread provider.ThreadID) {
+// remove takes a message from its thread.
+func (l *lanes) remove(thread provider.ThreadID, seq uint64) {
 	l.mu.Lock()
-	one := l.add(thread)
+	if one := l.byName[thread]; one != nil {
+		one.drop(seq)
+		l.change(one)
+	}
+	started := l.begin()
+	l.mu.Unlock()
+	l.run(started)
+}
+
+func (one *lane) drop(seq uint64) {
+	if at, there := slices.BinarySearch(one.seqs, seq); there && at == 0 {
+		one.seqs = one.seqs[1:]
+	} else if there {
+		one.seqs = slices.Delete(one.seqs, at, at+1)
+	}
+}
+
+// change has a lane looked at anew, also if it rests. The caller holds mu.
+func (l *lanes) change(one *lane) {
 	one.changed = true
 	if one.state == laneResting {
 		heap.Remove(&l.resting, one.place)
 		one.state = laneReady
 		l.ready = append(l.ready, one)
 	}
-	started := l.begin()
-	l.mu.Unlock()
-	l.run(started)
 }
 
 // begin takes the lanes that may be worked on now. The caller holds mu.
@@ -115,23 +128,30 @@ func (l *lanes) run(started []*lane) {
 	}
 }
 
-// read tells the worker of a lane how many messages to read for its window, 0 if
+// read tells the worker of a lane which messages to read for its window; none if
 // that is as it should be. Only while few lanes wait is it worth to keep some for
 // later.
-func (l *lanes) read(one *lane) int {
+func (l *lanes) read(one *lane) []uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(one.window) > 0 && !one.changed {
-		return 0
-	}
 	if one.changed {
-		one.skip = 0
+		one.changed, one.window = false, nil
 	}
-	one.news, one.changed = false, false
+	if len(one.window) > 0 {
+		return nil
+	}
+	most := 1
 	if len(l.ready) < l.limit {
-		return windowSize
+		most = windowSize
 	}
-	return 1
+	return slices.Clone(one.seqs[:min(most, len(one.seqs))])
+}
+
+// over takes the message that was attempted from its lane.
+func (l *lanes) over(one *lane, seq uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one.drop(seq)
 }
 
 // next gives a lane back and takes the one whose turn it is; nil ends the worker.
@@ -140,15 +160,12 @@ func (l *lanes) next(one *lane, until time.Time) *lane {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case one.changed || one.news && len(one.window) == 0:
-		one.state = laneReady
-		l.ready = append(l.ready, one)
-	case !until.IsZero():
+	case len(one.seqs) == 0:
+		delete(l.byName, one.thread)
+	case !until.IsZero() && !one.changed:
 		one.state, one.until = laneResting, until
 		heap.Push(&l.resting, one)
 		l.nudge()
-	case len(one.window) == 0 && one.whole:
-		delete(l.byName, one.thread)
 	default:
 		one.state = laneReady
 		l.ready = append(l.ready, one)

@@ -84,7 +84,7 @@ func readMessage(tx store.Tx, seq uint64) (*Message, error) {
 	if !ok || err != nil {
 		return nil, err
 	}
-	s, err := standingOf(tx, m.Thread, seq)
+	s, err := standingOf(tx, seq)
 	if s == nil || err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func find(tx store.Tx, id string) (*foundRecord, error) {
 	if !ok {
 		return nil, noMessage(id)
 	}
-	s, err := standingOf(tx, m.Thread, seq)
+	s, err := standingOf(tx, seq)
 	if err == nil && s == nil {
 		err = noMessage(id)
 	}
@@ -181,16 +181,14 @@ func (i *Inbox) Retry(ctx context.Context, id string) error {
 			message.Thread, message.Event, message.Unplaced = at.thread, at.event, false
 		}
 	}
-	next.Updated = time.Now()
+	next.Thread, next.Updated = message.Thread, time.Now()
 	if err := i.revive(ctx, before, &message, next); err != nil {
 		return err
 	}
 	t.book.add(func(b *TriggerStatus) { b.Dead-- })
 	if next.State == Pending {
-		t.book.enter(before.seq, next.At)
-		i.room.take(1)
 		i.emit(about(event.InboxRetried, &message))
-		i.lanes.change(message.Thread)
+		i.enter(&foundMessage{seq: before.seq, trigger: t, standing: next})
 		return nil
 	}
 	i.emitDropped(&message, next.Reason)
@@ -246,13 +244,10 @@ func (i *Inbox) revive(ctx context.Context, before *foundRecord, m *stored, next
 				return err
 			}
 		}
-		if !next.live() {
-			return writeRecord(tx, endedBucket, key, &next)
-		}
 		if err := tx.Delete(endedBucket, key); err != nil {
 			return err
 		}
-		return writeRecord(tx, queueBucket, queueKey(m.Thread, now.seq), &next)
+		return putStanding(tx, now.seq, &next)
 	})
 }
 
@@ -278,10 +273,7 @@ func (i *Inbox) Drop(ctx context.Context, id, reason string) error {
 		}
 		next := *f.standing
 		next.State, next.Reason, next.Updated, next.Next = Dropped, reason, time.Now(), time.Time{}
-		if err := tx.Delete(queueBucket, queueKey(f.message.Thread, f.seq)); err != nil {
-			return err
-		}
-		return writeRecord(tx, endedBucket, orderKey(f.seq), &next)
+		return putStanding(tx, f.seq, &next)
 	})
 	if err != nil {
 		return err
@@ -299,8 +291,8 @@ func (i *Inbox) dropped(t *trigger, f *foundRecord) {
 		t.book.add(func(b *TriggerStatus) { b.Dead-- })
 		return
 	}
-	i.leave(t, f.seq, func(*TriggerStatus) {})
-	i.lanes.change(f.message.Thread)
+	i.leave(t, f.seq)
+	i.lanes.remove(f.message.Thread, f.seq)
 }
 
 func (i *Inbox) emitDropped(m *stored, reason string) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -102,7 +103,7 @@ func (i *Inbox) take(ctx context.Context, t *trigger, ev Event) (*item, error) {
 	default:
 		m.Thread, m.Event = placed.thread, placed.event
 	}
-	it.message = m
+	it.message, it.standing.Thread = m, m.Thread
 	it.record, it.apart, err = m.bytes()
 	return it, err
 }
@@ -243,7 +244,7 @@ func digestOf(ev Event) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d:%s", len(ev.Type), ev.Type)
 	h.Write(ev.Payload)
-	return hex.EncodeToString(h.Sum(nil))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
 // brief is an error as it is kept: without credentials, and of bounded length.

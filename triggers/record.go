@@ -3,8 +3,8 @@ package triggers
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bridle-dev/bridle/connection"
@@ -18,11 +18,13 @@ import (
 const inboxFormat = 1
 
 // The buckets. What happens to every event is kept small: accepting one writes
-// the first three, beginning its turn changes one, and ending it moves one.
+// the first three, beginning its turn changes one record, and ending it moves it.
+// All but one go by seq, so that what is worked on at one time lies together, and
+// a commit touches few pages.
 const (
 	messagesBucket = "triggers/messages" // by seq: what was accepted
 	knownBucket    = "triggers/known"    // by message id: events that are known if they come again
-	queueBucket    = "triggers/queue"    // by thread and seq: the standing of those without an outcome
+	queueBucket    = "triggers/queue"    // by seq: the standing of those without an outcome
 	endedBucket    = "triggers/ended"    // by seq: the standing of the others
 	forgetBucket   = "triggers/forget"   // by seq: ids of messages that are gone, and still known
 	largeBucket    = "triggers/large"    // by seq and number: parts of long payloads
@@ -52,15 +54,16 @@ type stored struct {
 
 // standing is where a message is in its life, as it is kept.
 type standing struct {
-	State    MessageState `json:"state"`
-	Trigger  ID           `json:"trigger"`
-	At       time.Time    `json:"at"` // when it was accepted
-	Updated  time.Time    `json:"updated"`
-	Attempts int          `json:"attempts,omitempty"` // since it was retried by hand
-	Begun    bool         `json:"begun,omitempty"`    // there is an execution
-	Next     time.Time    `json:"next,omitzero"`
-	Err      *fault.Error `json:"err,omitempty"`
-	Reason   string       `json:"reason,omitempty"`
+	State    MessageState      `json:"state"`
+	Trigger  ID                `json:"trigger"`
+	Thread   provider.ThreadID `json:"thread"`
+	At       time.Time         `json:"at"` // when it was accepted
+	Updated  time.Time         `json:"updated"`
+	Attempts int               `json:"attempts,omitempty"` // since it was retried by hand
+	Begun    bool              `json:"begun,omitempty"`    // there is an execution
+	Next     time.Time         `json:"next,omitzero"`
+	Err      *fault.Error      `json:"err,omitempty"`
+	Reason   string            `json:"reason,omitempty"`
 }
 
 // live tells that it has no outcome yet.
@@ -92,7 +95,13 @@ func checkFormat(ctx context.Context, s store.Store) error {
 }
 
 // orderKey keeps numbers in order as text.
-func orderKey(seq uint64) string { return fmt.Sprintf("%016x", seq) }
+func orderKey(seq uint64) string {
+	var text [16]byte
+	for i := range text {
+		text[i] = "0123456789abcdef"[seq>>(60-4*i)&15]
+	}
+	return string(text[:])
+}
 
 func orderOf(key string) (uint64, error) {
 	seq, err := strconv.ParseUint(key, 16, 64)
@@ -102,20 +111,27 @@ func orderOf(key string) (uint64, error) {
 	return seq, nil
 }
 
-// queueKey keeps what belongs to a thread in order. Ids of threads contain no
-// colon.
-func queueKey(thread provider.ThreadID, seq uint64) string {
-	return string(thread) + ":" + orderKey(seq)
+// putStanding writes where a message is, and removes it from where it was.
+func putStanding(tx store.Tx, seq uint64, s *standing) error {
+	key := orderKey(seq)
+	if s.live() {
+		return writeRecord(tx, queueBucket, key, s)
+	}
+	if err := tx.Delete(queueBucket, key); err != nil {
+		return err
+	}
+	return writeRecord(tx, endedBucket, key, s)
 }
 
-// placeOf reads what queueKey wrote.
-func placeOf(key string) (provider.ThreadID, uint64, error) {
-	at := len(key) - len(orderKey(0))
-	if at < 2 {
-		return "", 0, fault.New(fault.StoreFailed, "key %s of the inbox cannot be read", fault.Quote(key))
+// standingOf reads where a message is, nil if there is none.
+func standingOf(tx store.Tx, seq uint64) (*standing, error) {
+	key := orderKey(seq)
+	s, ok, err := fetch[standing](tx, queueBucket, key)
+	if ok || err != nil {
+		return s, err
 	}
-	seq, err := orderOf(key[at:])
-	return provider.ThreadID(key[:at-1]), seq, err
+	s, _, err = fetch[standing](tx, endedBucket, key)
+	return s, err
 }
 
 // lastSeq is the last number that was given out.
@@ -163,11 +179,11 @@ type known struct {
 
 func (k known) line() []byte { return []byte(orderKey(k.seq) + " " + k.content + " " + k.spot) }
 
-func readKnown(value []byte) (k known, err error) {
-	var seq string
-	if n, err := fmt.Sscanf(string(value), "%s %s %s", &seq, &k.content, &k.spot); n != 3 || err != nil {
-		return k, fault.New(fault.StoreFailed, "record of a known event cannot be read")
+func readKnown(value []byte) (known, error) {
+	words := strings.Split(string(value), " ")
+	if len(words) != 3 {
+		return known{}, fault.New(fault.StoreFailed, "record of a known event cannot be read")
 	}
-	k.seq, err = orderOf(seq)
-	return k, err
+	seq, err := orderOf(words[0])
+	return known{seq: seq, content: words[1], spot: words[2]}, err
 }

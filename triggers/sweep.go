@@ -30,15 +30,15 @@ type sweeper struct {
 
 func newSweeper(i *Inbox) *sweeper { return &sweeper{inbox: i, due: make(chan struct{}, 1)} }
 
-// noteEnd counts a message that has an outcome. A tenth more than are to be kept
-// is when it is worth to look.
+// noteEnd counts a message that has an outcome. Only when there are half as many
+// again as are to be kept is it worth to look.
 func (s *sweeper) noteEnd(state MessageState) {
 	if state != Done && state != Dropped {
 		return
 	}
 	s.mu.Lock()
 	s.done++
-	many := s.done > s.inbox.limits.MaxDone+max(s.inbox.limits.MaxDone/10, sweepSize)
+	many := s.done > s.inbox.limits.MaxDone+max(s.inbox.limits.MaxDone/2, sweepSize)
 	if many {
 		s.done = 0 // until the sweep has counted anew
 	}

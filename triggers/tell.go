@@ -87,10 +87,12 @@ func (i *Inbox) tell(t *trigger, m *stored, seq uint64, s standing) {
 	switch s.State {
 	case Done:
 		ev.Type = event.InboxDone
-		i.leave(t, seq, func(b *TriggerStatus) { b.Done++ })
+		i.leave(t, seq)
+		t.book.add(func(b *TriggerStatus) { b.Done++ })
 	case Dead:
 		ev.Type, ev.Err = event.InboxDead, s.Err
-		i.leave(t, seq, func(b *TriggerStatus) { b.Dead++ })
+		i.leave(t, seq)
+		t.book.add(func(b *TriggerStatus) { b.Dead++ })
 	default:
 		ev.Type, ev.Duration = event.InboxRetried, max(0, s.Next.Sub(s.Updated))
 		if s.Err != nil {
