@@ -31,6 +31,7 @@
 //	connection_replaced                          Connection, Data["was"], ["now"]
 //	connection_manifest_changed                  Connection, Data["operations"]
 //	connection_closed                            Connection
+//	trigger_listening                            Connection, Op (the event), Source (the trigger), Gate, Duration, Err: it was tried to listen
 //	lease_acquired                               Connection (the pool), Step, Duration (the wait), Data["lease"], ["fence"], ["instance"], ["resumed"]
 //	lease_released                               Connection, Step, Duration (how long it was held), Err, Data["lease"], ["fence"]
 //	lease_reclaimed                              Connection, Step, Text (why), Err, Data["lease"], ["fence"], ["owner"]
@@ -100,6 +101,7 @@ const (
 	ConnectionReplaced        Type = "connection_replaced"
 	ConnectionManifestChanged Type = "connection_manifest_changed"
 	ConnectionClosed          Type = "connection_closed"
+	TriggerListening          Type = "trigger_listening"
 	LeaseAcquired             Type = "lease_acquired"
 	LeaseReleased             Type = "lease_released"
 	LeaseReclaimed            Type = "lease_reclaimed"

@@ -23,6 +23,7 @@ func clone(c Config) Config {
 	c.Connections = maps.Clone(c.Connections)
 	c.Profiles = slices.Clone(c.Profiles)
 	c.Hooks = slices.Clone(c.Hooks)
+	c.Triggers = slices.Clone(c.Triggers)
 	return c
 }
 
@@ -78,6 +79,7 @@ func (h *AgentHarness) check() error {
 		add(h.graphUses.err)
 		add(h.checkStepEntries(h.graphUses, nil))
 	}
+	add(h.checkTriggers())
 	add(h.checkRequired(c.Audit.RequiredFor))
 	return joined(errs...)
 }

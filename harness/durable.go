@@ -131,6 +131,9 @@ func (t *thread) resumed() *turn {
 // openTurn begins the record of a turn, or takes up that of an earlier process.
 // It returns the messages that the conversation begins with.
 func (x *execution) openTurn(ctx context.Context, tn *turn) ([]*message, error) {
+	if d := tn.delivery(); d != nil {
+		return tn.messages, x.openDelivery(ctx, tn, d)
+	}
 	if x.h.ledger == nil {
 		return tn.messages, nil
 	}
@@ -206,16 +209,17 @@ func messageIDs(all []*message) []string {
 // adds to the history, all or nothing. A turn that is cut by the end of the
 // harness stays as it is, like one whose process died.
 func (x *execution) closeTurn(ctx context.Context, tn *turn, resp *Response, err error) error {
-	if x.h.ledger == nil || err != nil && x.h.life.Err() != nil {
+	if err != nil && x.h.life.Err() != nil {
+		return err
+	}
+	if d := tn.delivery(); d != nil {
+		return x.closeDelivery(ctx, d, err)
+	}
+	if x.h.ledger == nil {
 		return err
 	}
 	state, failed := x.ending(ctx, err)
-	var items []json.RawMessage
-	if failed == nil {
-		for _, it := range x.log.added() {
-			items = append(items, encode(it))
-		}
-	}
+	items := x.saidInTurn(failed)
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
 	defer cancel()
 	answer := func(tx store.Tx) error {
@@ -232,6 +236,18 @@ func (x *execution) closeTurn(ctx context.Context, tn *turn, resp *Response, err
 		x.h.trim(bounded)
 	}
 	return errors.Join(err, kept)
+}
+
+// saidInTurn is what a turn adds to the history: nothing if it failed.
+func (x *execution) saidInTurn(failed *fault.Error) []json.RawMessage {
+	if failed != nil {
+		return nil
+	}
+	var items []json.RawMessage
+	for _, it := range x.log.added() {
+		items = append(items, encode(it))
+	}
+	return items
 }
 
 // joinTurn records that messages join a turn that runs.

@@ -46,7 +46,7 @@ func (h *AgentHarness) equip() error {
 		opts.Approvals = h.approvals
 	}
 	h.chain = gates.New(&opts)
-	return nil
+	return h.openInbox(ctx)
 }
 
 // Approvals is the book of what waits for an approval and what was decided. It

@@ -16,6 +16,7 @@ import (
 	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/model"
 	"github.com/bridle-dev/bridle/pool"
+	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/secrets"
 	"github.com/bridle-dev/bridle/steps"
 	"github.com/bridle-dev/bridle/store"
@@ -35,6 +36,8 @@ type execution struct {
 	rec     *ledger.Log       // nil if the harness keeps no ledger
 	begun   int               // how often it was begun, this time included
 	rerun   []connection.Name // replaced connections on which it may run again
+	anyLost bool              // it may run again on whatever was replaced
+	trigger *provider.Event   // that started it; nil without one
 
 	approvals atomic.Bool // somebody was asked for one, now or before a restart
 
@@ -250,7 +253,7 @@ func (x *execution) runtime() *runtime { return &runtime{x: x, leases: &leases{x
 
 // Info implements steps.Runtime.
 func (r *runtime) Info() steps.Info {
-	return steps.Info{Execution: r.x.id, Thread: r.x.thread}
+	return steps.Info{Execution: r.x.id, Thread: r.x.thread, Trigger: r.x.trigger}
 }
 
 // Items implements steps.Runtime.

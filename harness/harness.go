@@ -75,6 +75,7 @@ import (
 	"github.com/bridle-dev/bridle/secrets"
 	"github.com/bridle-dev/bridle/steps"
 	"github.com/bridle-dev/bridle/store"
+	"github.com/bridle-dev/bridle/triggers"
 )
 
 // Names of other packages that applications meet through the harness.
@@ -106,6 +107,12 @@ type Config struct {
 	Tools []steps.Tool
 	// Connections are attached for the harness's life.
 	Connections connection.Set
+	// Triggers have events start turns, from the first Start, Execute or Run on. What
+	// they accept is kept in Store, and without one in memory: it ends with the
+	// process then, as conversations do.
+	Triggers []triggers.Trigger
+	// Inbox bounds what triggers accept and how it is worked off.
+	Inbox triggers.InboxLimits
 	// Profiles are the definitions that declaring servers are checked against.
 	Profiles []*Profile
 	// Hooks judge every call before it is sent, in order.
@@ -155,6 +162,7 @@ type AgentHarness struct {
 	once      sync.Once      // takes up what an earlier process left
 	unread    error          // why that could not be read; set by once
 	ownStore  bool           // made by New, closed by Close
+	inbound   *inbound
 	approvals *gates.Approvals
 	aliases   *refs.Aliases
 	blobs     refs.Blobs
@@ -176,6 +184,7 @@ type AgentHarness struct {
 
 	mu       sync.Mutex
 	phase    phase
+	leaving  bool // Drain was called
 	threads  map[ThreadID]*thread
 	fresh    []*thread // those that the harness named itself, oldest first
 	messages map[MessageID]*message
@@ -236,6 +245,7 @@ func (h *AgentHarness) Start(ctx context.Context) error {
 	if err := h.scope.settle(ctx, true); err != nil {
 		return err
 	}
+	h.inbound.settle(ctx)
 	return ended(ctx)
 }
 
@@ -261,7 +271,11 @@ func (h *AgentHarness) begin() error {
 	}
 	err := h.openPools()
 	if err == nil {
-		h.once.Do(func() { h.unread = h.reload() })
+		h.once.Do(func() {
+			if h.unread = h.reload(); h.unread == nil {
+				h.unread = h.inbound.start(h.life)
+			}
+		})
 		err = h.unread
 	}
 	if err != nil {
@@ -289,16 +303,21 @@ func (h *AgentHarness) count() error {
 func (h *AgentHarness) end() { h.work.Done() }
 
 // Drain takes no more work, waits until turns and runs have ended, and closes.
+// Triggers stop first: events that wait stay in the inbox for the next start.
 // If ctx ends first, what still runs is cut; the closing itself has the time
 // that Close allows, whatever is left of ctx.
 func (h *AgentHarness) Drain(ctx context.Context) error {
+	h.mu.Lock()
+	h.leaving = true
+	h.mu.Unlock()
+	stopped := h.inbound.stop(ctx)
 	h.mu.Lock()
 	if h.phase < draining {
 		h.phase = draining
 	}
 	h.mu.Unlock()
 	err := h.idle(ctx)
-	return errors.Join(err, h.Close(context.WithoutCancel(ctx)))
+	return errors.Join(stopped, err, h.Close(context.WithoutCancel(ctx)))
 }
 
 // idle waits until no turn and no run is left.
@@ -357,11 +376,12 @@ func (h *AgentHarness) shut(ctx context.Context, done chan struct{}) {
 	h.cut(fault.New(fault.Closed, "harness %q was closed", h.config.Name))
 	brief, stop := context.WithTimeout(ctx, cutLimit)
 	defer stop()
-	err := h.idle(brief)
+	err := errors.Join(h.inbound.stop(brief), h.idle(brief))
 	released := errors.Join(h.scope.stop(ctx), h.closePools(ctx))
 	if err != nil {
 		err = h.idle(ctx)
 	}
+	err = errors.Join(err, h.inbound.inbox.Wait(ctx))
 	if h.ownStore {
 		released = errors.Join(released, h.store.Close())
 	}

@@ -46,14 +46,18 @@ func (h *AgentHarness) forget(m *message) {
 	h.recent = slices.DeleteFunc(h.recent, func(o *message) bool { return o == m })
 }
 
-// thread returns the thread of that id and makes it if needed. The caller holds
-// mu.
+// thread returns the thread of that id and makes it if needed; one that somebody
+// names is not the harness's own any more. The caller holds mu.
 func (h *AgentHarness) thread(id ThreadID, own bool) *thread {
 	t := h.threads[id]
 	if t != nil {
+		if !own && t.own {
+			t.own = false
+			h.fresh = slices.DeleteFunc(h.fresh, func(o *thread) bool { return o == t })
+		}
 		return t
 	}
-	t = &thread{h: h, id: id}
+	t = &thread{h: h, id: id, own: own}
 	h.threads[id] = t
 	if own {
 		h.fresh = append(h.fresh, t)

@@ -10,6 +10,7 @@ import (
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/triggers"
 )
 
 // Events yields what happens on a thread, or everywhere for "": the kept events
@@ -83,6 +84,8 @@ type Status struct {
 	Running []ExecutionID
 	// Threads is how many conversations are kept.
 	Threads int
+	// Triggers are those of the harness, in their order.
+	Triggers []triggers.TriggerStatus
 }
 
 // Status looks at the harness without waiting. It contains no credentials.
@@ -99,6 +102,7 @@ func (h *AgentHarness) Status() Status {
 		}
 		st.Connections = append(st.Connections, h.scope.own[name].status(tools)...)
 	}
+	st.Triggers = h.inbound.status()
 	return st
 }
 

@@ -16,6 +16,9 @@ import (
 // all that followed from it, if each of the things may be repeated by its own
 // word or was named in RestoreOptions.Rerun.
 func (x *execution) dropReplaced(ctx context.Context, r *replacement) error {
+	if x.anyLost {
+		x.rerun = slices.Collect(maps.Keys(r.lost))
+	}
 	for name, sup := range r.lost {
 		r.repeats[name] = sup.mayRepeat(ctx, name)
 	}

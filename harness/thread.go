@@ -9,13 +9,15 @@ import (
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/model"
 	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/triggers"
 )
 
 // thread is the unit of order: its messages wait in a queue and run one turn
 // at a time. A goroutine works on it only while there is something to do.
 type thread struct {
-	h  *AgentHarness
-	id provider.ThreadID
+	h   *AgentHarness
+	id  provider.ThreadID
+	own bool // nobody named it; guarded by the harness's mu
 
 	mu      sync.Mutex
 	queue   []*message
@@ -37,6 +39,7 @@ type message struct {
 	first    uint64               // position of its first event
 	stored   provider.ExecutionID // that an earlier process began for it
 	attached bool                 // it came with connections that are gone
+	delivery *triggers.Delivery   // of the event that it is about; nil if somebody sent it
 	assigned chan struct{}
 	done     chan struct{}
 
@@ -124,7 +127,7 @@ func (t *thread) next(ctx context.Context) (*turn, context.Context) {
 	}
 	batch := slices.Clone(t.queue[:n])
 	t.queue = slices.Delete(t.queue, 0, n)
-	t.turn = &turn{execution: provider.ExecutionID(newID("exe-")), cancel: cancel,
+	t.turn = &turn{execution: batch[0].answeredBy(), cancel: cancel,
 		messages: batch, done: make(chan struct{})}
 	for _, m := range batch {
 		m.assign(t.turn.execution)
@@ -133,7 +136,15 @@ func (t *thread) next(ctx context.Context) (*turn, context.Context) {
 }
 
 // shares reports whether the message may be answered together with others.
-func (m *message) shares() bool { return len(m.opts.Connections) == 0 }
+func (m *message) shares() bool { return len(m.opts.Connections) == 0 && m.delivery == nil }
+
+// answeredBy is the execution of a turn that begins with the message.
+func (m *message) answeredBy() provider.ExecutionID {
+	if m.delivery != nil {
+		return m.delivery.Execution
+	}
+	return provider.ExecutionID(newID("exe-"))
+}
 
 func (m *message) assign(x provider.ExecutionID) {
 	m.execution = x

@@ -10,6 +10,7 @@ import (
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/secrets"
 	"github.com/bridle-dev/bridle/steps"
+	"github.com/bridle-dev/bridle/triggers"
 )
 
 // gateRow is one gate, what to change so that it refuses, and how it says so.
@@ -49,6 +50,9 @@ type wayIn struct {
 	step   func(*world) steps.Step
 	rounds func(*world) []scripted.Round
 	set    func(*world) connection.Set
+	// trigger is one that makes the call when the harness starts, in the place of a
+	// step.
+	trigger func(*world) triggers.Trigger
 
 	secrets fault.Code        // the code of the last gate, if it is another one
 	no      map[string]string // gates that have nothing to do on this way, and why
@@ -105,6 +109,7 @@ const (
 	toolExists  = "the step holds the tool itself"
 	toolPolicy  = "a policy is about connections"
 	pageExists  = "the tool is offered when there is something to read on"
+	triggerPays = "a trigger belongs to no execution; its turns have budgets"
 	questionNot = "a question is no call: nothing is called, paid or sent but the answer"
 )
 
@@ -139,6 +144,11 @@ func waysIn() []wayIn {
 				return steps.Wait{ID: "w", Connection: "far", Event: "rung", Args: w.written(),
 					Around: steps.Func("ring", func(steps.Context, any) (any, error) { return w.thing.Emit("rung", 1), nil })}
 			}, rounds: silent, set: one},
+		{name: "listening of a trigger", through: "inbound.listen", op: "rung", at: "far", calls: 1, arrives: worldArgs,
+			trigger: func(w *world) triggers.Trigger {
+				return triggers.Trigger{ID: worldThread, Connection: "far", Event: "rung", Args: w.written(),
+					Filter: func(triggers.Event) (bool, error) { close(w.heard); return false, nil }}
+			}, rounds: silent, set: one, no: map[string]string{"budget": triggerPays}},
 		{name: "Go tool of a step", through: "runtime.tool", op: "act", calls: 2, arrives: `{"text":"fits","at":"content","key":"` + worldSecret + `"}`,
 			step: func(w *world) steps.Step {
 				return steps.InvokeTool{ID: "i", Tool: w.tool, Args: w.args(w.blob, secrets.Ref("token"))}

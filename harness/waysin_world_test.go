@@ -25,6 +25,7 @@ import (
 	"github.com/bridle-dev/bridle/secrets"
 	"github.com/bridle-dev/bridle/steps"
 	"github.com/bridle-dev/bridle/store"
+	"github.com/bridle-dev/bridle/triggers"
 )
 
 // shut says which gate is to refuse; the zero value lets the call through all
@@ -56,6 +57,7 @@ type world struct {
 	model *scripted.Model
 	tool  *steps.FuncTool
 
+	heard       chan struct{}      // closed when a trigger has heard
 	thing, near *inmemory.Provider // what is called; what the call is addressed to, if it is routed
 	place       refs.Ref           // of the thing
 	blob        refs.Ref
@@ -70,7 +72,7 @@ type world struct {
 
 // worldOf builds the world of one cell and opens its harness.
 func worldOf(t *testing.T, way *wayIn, s shut) *world {
-	w := &world{t: t, way: way, shut: s}
+	w := &world{t: t, way: way, shut: s, heard: make(chan struct{})}
 	w.thing, w.near = w.double("far", true), w.double("near", false)
 	w.tool = steps.NewTool("act", "", func(_ steps.Context, in toolArgs) (string, error) {
 		w.arrive(encode(in))
@@ -85,10 +87,14 @@ func worldOf(t *testing.T, way *wayIn, s shut) *world {
 	if s.budget {
 		budget--
 	}
-	w.h = open(t, harness.Config{Model: w.model, Store: st, Blobs: blobs, Tools: []steps.Tool{w.tool},
+	c := harness.Config{Model: w.model, Store: st, Blobs: blobs, Tools: []steps.Tool{w.tool},
 		Connections: way.set(w), Hooks: w.hooks(), Approver: gates.ApproverFunc(w.approve),
 		Secrets: secrets.ResolverFunc(w.resolve), Budget: gates.Budget{Calls: budget},
-		Audit: gates.Audit{Sinks: []gates.Sink{w}}})
+		Audit: gates.Audit{Sinks: []gates.Sink{w}}}
+	if way.trigger != nil {
+		c.Triggers = []triggers.Trigger{way.trigger(w)}
+	}
+	w.h = open(t, c)
 	return w
 }
 
@@ -323,6 +329,9 @@ func (w *world) takeAway() {
 
 // run makes the call, after another one that the budget counts.
 func (w *world) run() error {
+	if w.way.trigger != nil {
+		return w.listen()
+	}
 	warm := steps.InvokeTool{ID: "warm", Tool: steps.NewTool("warm", "",
 		func(steps.Context, steps.None) (string, error) { return "go", nil }), Args: map[string]any{}}
 	_, err := w.h.Run(w.t.Context(), steps.Sequence{ID: "s", Steps: []steps.Step{warm, w.way.step(w)}}, nil,
@@ -330,12 +339,25 @@ func (w *world) run() error {
 	return err
 }
 
+// listen starts the harness, whose trigger makes the call, and has its event happen.
+func (w *world) listen() error {
+	if err := w.h.Start(w.t.Context()); err != nil {
+		return err
+	}
+	if err := w.ended().Err; err != nil {
+		return err
+	}
+	w.thing.Emit("rung", 1)
+	<-w.heard
+	return nil
+}
+
 // ended is how the call ended, as its event tells.
 func (w *world) ended() event.Event {
 	var last event.Event
 	for _, ev := range past(w.t, w.h, func(ev event.Event) bool {
 		switch ev.Type {
-		case event.CallCompleted, event.ToolCompleted, event.WaitCompleted:
+		case event.CallCompleted, event.ToolCompleted, event.WaitCompleted, event.TriggerListening:
 			return ev.Op == w.way.op
 		}
 		return false

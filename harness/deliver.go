@@ -1,0 +1,131 @@
+package harness
+
+import (
+	"context"
+	"errors"
+
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/ledger"
+	"github.com/bridle-dev/bridle/model"
+	"github.com/bridle-dev/bridle/store"
+	"github.com/bridle-dev/bridle/triggers"
+)
+
+// deliver runs the turn of an event: one of its own, after those that run or wait
+// on its thread. It returns when the turn has ended. A harness that takes no more
+// work leaves the event to the next.
+func (in *inbound) deliver(ctx context.Context, d *triggers.Delivery) error {
+	h := in.h
+	if err := h.count(); err != nil {
+		return err
+	}
+	if done, err := h.deliveredBefore(ctx, d); done || err != nil {
+		h.end()
+		return err
+	}
+	m := h.delivered(d)
+	if h.enqueue(m, d.Thread) {
+		go func() {
+			defer h.end()
+			m.thread.work(h.life)
+		}()
+	} else {
+		h.end()
+	}
+	<-m.done
+	return m.err
+}
+
+// enqueue puts a message that is known by nothing but its delivery on its thread.
+// With a ledger, threads are read again when they are needed again.
+func (h *AgentHarness) enqueue(m *message, thread ThreadID) (start bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m.thread, m.first = h.thread(thread, h.ledger != nil), h.hub.position()
+	return m.thread.accept(m)
+}
+
+// delivered is the message of an event: the event itself, for steps, and what is
+// made of it for a model. Ids are the same at each attempt.
+func (h *AgentHarness) delivered(d *triggers.Delivery) *message {
+	m := &message{id: MessageID(d.Message), delivery: d, assigned: make(chan struct{}), done: make(chan struct{})}
+	if d.Again {
+		m.stored = d.Execution
+	}
+	id := "itm-" + string(d.Execution)
+	m.items = []model.Item{{ID: id + "-event", Type: model.ConnectionEvent, Name: string(d.Trigger.Connection), Data: encode(d.Event)}}
+	if d.Text != "" {
+		said := model.Text(model.User, d.Text)
+		said.ID = id + "-text"
+		m.items = append(m.items, said)
+	}
+	m.items = h.redactor().items(m.items)
+	return m
+}
+
+// deliveredBefore ends a delivery whose turn is done: its end was recorded, and
+// nobody heard of it.
+func (h *AgentHarness) deliveredBefore(ctx context.Context, d *triggers.Delivery) (bool, error) {
+	if !d.Again || h.ledger == nil {
+		return false, nil
+	}
+	x, ok, err := h.ledger.Execution(ctx, d.Execution)
+	if err != nil || !ok || x.State != ledger.Done {
+		return false, err
+	}
+	return true, h.store.Update(ctx, func(tx store.Tx) error { return d.End(tx, nil) })
+}
+
+// delivery is that of the event which the turn is about; nil if somebody sent its
+// messages.
+func (tn *turn) delivery() *triggers.Delivery {
+	if len(tn.messages) == 0 {
+		return nil
+	}
+	return tn.messages[0].delivery
+}
+
+// openDelivery begins the record of an event's turn, or takes up that of an
+// earlier attempt, and counts the attempt in the same transaction.
+func (x *execution) openDelivery(ctx context.Context, tn *turn, d *triggers.Delivery) error {
+	x.trigger, x.anyLost = &d.Event, d.Trigger.OnReplaced == triggers.Rerun
+	if tn.again {
+		tn.messages[0].assign(x.id)
+	}
+	if x.h.ledger == nil {
+		return x.h.store.Update(ctx, d.Begin)
+	}
+	if tn.again {
+		_, err := x.takeUp(ctx, x.h.graph, nil, d.Begin)
+		if !errors.Is(err, fault.ExecutionUnknown) { // it was never begun, or was kept long enough
+			return err
+		}
+	}
+	rec, err := x.h.ledger.Begin(ctx, ledger.Execution{ID: x.id, Thread: x.thread, Turn: true, Messages: []string{d.Message},
+		Step: string(x.h.graph.StepID())}, nil, d.Begin)
+	x.rec = rec
+	return err
+}
+
+// closeDelivery records how an event's turn ended, what it adds to the history,
+// and what becomes of the event, all or nothing. What could not even begin is for
+// the inbox to record.
+func (x *execution) closeDelivery(ctx context.Context, d *triggers.Delivery, err error) error {
+	state, failed := x.ending(ctx, err)
+	if x.h.ledger != nil && x.rec == nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
+	defer cancel()
+	if x.h.ledger == nil {
+		return errors.Join(err, x.h.store.Update(bounded, func(tx store.Tx) error { return d.End(tx, failed) }))
+	}
+	items := x.saidInTurn(failed)
+	kept := x.rec.End(bounded, state, nil, failed, func(tx store.Tx) error {
+		return errors.Join(x.h.ledger.Answer(tx, x.thread, nil, nil, nil, items), d.End(tx, failed))
+	})
+	if kept == nil {
+		x.h.trim(bounded)
+	}
+	return errors.Join(err, kept)
+}
