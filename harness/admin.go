@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	adminPage    = 100      // executions in an answer unless it is asked for more
+	adminPage    = 100      // executions or events in an answer unless it is asked for more
 	adminPageMax = 1000     // and at most
 	maxAdminBody = 16 << 10 // bytes
-	maxReason    = 1 << 10  // bytes of why a turn is aborted
+	maxReason    = 1 << 10  // bytes of why something is done
 )
 
 // Admin answers what people who run the program want to know and decide, as the
@@ -35,6 +35,10 @@ const (
 //	GET  /executions/{id}/entries?values=all its steps and calls, a line of JSON each
 //	GET  /approvals/, GET and POST /approvals/{id}
 //	POST /threads/{id}/abort                 {"reason":"…"} ends the turn that runs, or gives up one that is kept
+//	GET  /inbox?state=dead&trigger=<id>&thread=<id>&limit=100&after=<seq>
+//	GET  /inbox/{id}                         an event, with its payload
+//	POST /inbox/{id}/retry                   has a dead one delivered again
+//	POST /inbox/{id}/drop                    {"reason":"…"} gives one up
 //
 // Whoever can open the socket may see all of this and decide: the file's
 // permissions are the only key. So a request that did not come over a unix
@@ -49,7 +53,8 @@ const (
 // calls are whole.
 //
 // Errors are {"error":"…","code":"…","hint":"…"}: 400 and 413 for what cannot be
-// taken, 403, 404 for what is not there, 405, and 500 or 503 if the store failed,
+// taken, 403, 404 for what is not there, 405, 409 for an event whose state does
+// not allow it, and 500 or 503 if the store failed,
 // is closed, or the request was given up. Values pass redaction once more;
 // references come without their seals. Text of models and servers is only ever
 // inside JSON strings, with characters that cannot be seen escaped.
@@ -66,6 +71,10 @@ func (h *AgentHarness) Admin() http.Handler {
 	a.handle("/executions/{id}", http.MethodGet, a.execution)
 	a.handle("/executions/{id}/entries", http.MethodGet, a.entries)
 	a.handle("/threads/{id}/abort", http.MethodPost, a.abort)
+	a.handle("/inbox", http.MethodGet, a.inbox)
+	a.handle("/inbox/{id}", http.MethodGet, a.message)
+	a.handle("/inbox/{id}/retry", http.MethodPost, a.retry)
+	a.handle("/inbox/{id}/drop", http.MethodPost, a.drop)
 	a.mux.HandleFunc("/approvals", a.decisions)
 	a.mux.HandleFunc("/approvals/", a.decisions)
 	a.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
@@ -133,14 +142,10 @@ func (a *admin) decisions(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *admin) executions(w http.ResponseWriter, r *http.Request) {
-	limit := adminPage
-	if text := r.URL.Query().Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			a.refuse(w, fault.New(fault.ArgsInvalid, "limit is not a positive number"))
-			return
-		}
-		limit = min(n, adminPageMax)
+	limit, err := pageLimit(r)
+	if err != nil {
+		a.refuse(w, err)
+		return
 	}
 	page, err := a.page(r.Context(), ExecutionID(r.URL.Query().Get("after")), limit)
 	if err != nil {
@@ -148,6 +153,19 @@ func (a *admin) executions(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.reply(w, http.StatusOK, page)
+}
+
+// pageLimit is how much a request wants of a list.
+func pageLimit(r *http.Request) (int, error) {
+	text := r.URL.Query().Get("limit")
+	if text == "" {
+		return adminPage, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, fault.New(fault.ArgsInvalid, "limit is not a positive number")
+	}
+	return min(n, adminPageMax), nil
 }
 
 // page reads the executions after an id.
@@ -257,7 +275,7 @@ func entryFor(e *ledger.Entry, values bool) *adminEntry {
 }
 
 func (a *admin) abort(w http.ResponseWriter, r *http.Request) {
-	reason, err := abortReason(w, r)
+	reason, err := postedReason(w, r)
 	if err != nil {
 		a.refuse(w, err)
 		return
@@ -280,8 +298,8 @@ func (a *admin) abort(w http.ResponseWriter, r *http.Request) {
 	a.reply(w, http.StatusOK, adminAborted{thread, id})
 }
 
-// abortReason reads what is posted to abort; a body may be left out.
-func abortReason(w http.ResponseWriter, r *http.Request) (string, error) {
+// postedReason reads why something is to be done; a body may be left out.
+func postedReason(w http.ResponseWriter, r *http.Request) (string, error) {
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxAdminBody))
 	if err != nil || len(bytes.TrimSpace(raw)) == 0 {
 		return "", err

@@ -62,6 +62,7 @@ type adminStatus struct {
 	Connections []adminConnection `json:"connections"`
 	Running     []ExecutionID     `json:"running"`
 	Threads     int               `json:"threads"`
+	Triggers    []adminTrigger    `json:"triggers,omitempty"`
 }
 
 type adminConnection struct {
@@ -88,6 +89,9 @@ func (a *admin) status(w http.ResponseWriter, _ *http.Request) {
 		}
 		out.Connections = append(out.Connections, view)
 	}
+	for i := range st.Triggers {
+		out.Triggers = append(out.Triggers, a.trigger(&st.Triggers[i]))
+	}
 	a.reply(w, http.StatusOK, out)
 }
 
@@ -100,8 +104,10 @@ func (a *admin) refuse(w http.ResponseWriter, err error) {
 	switch fault.CodeOf(err) {
 	case fault.ExecutionUnknown:
 		status = http.StatusNotFound
-	case fault.ArgsInvalid:
+	case fault.ArgsInvalid, fault.HarnessInvalid:
 		status = http.StatusBadRequest
+	case fault.ExecutionExists:
+		status = http.StatusConflict
 	case fault.Closed, fault.Cancelled, fault.Timeout:
 		status = http.StatusServiceUnavailable
 	}
