@@ -1,6 +1,7 @@
 package triggers
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -81,7 +82,9 @@ func (s *sweeper) sweep(ctx context.Context, now time.Time) error {
 		return err
 	}
 	l := s.inbox.limits
-	slices.SortFunc(over, func(a, b outcome) int { return b.at.Compare(a.at) }) // newest first
+	slices.SortFunc(over, func(a, b outcome) int { // newest first
+		return cmp.Or(b.at.Compare(a.at), cmp.Compare(b.seq, a.seq))
+	})
 	keep := slices.IndexFunc(over, func(o outcome) bool { return now.Sub(o.at) > l.KeepDone })
 	if keep < 0 {
 		keep = len(over)
