@@ -28,7 +28,7 @@ type Audit struct {
 	Required bool
 	// RequiredFor is Required for some operations and reads only: patterns over
 	// "<connection>.<operation>", or just the name of a Go tool, in which *
-	// matches anything.
+	// matches anything. A private connection matches by its pool's name as well.
 	RequiredFor []string
 }
 
@@ -74,11 +74,11 @@ func (a *auditor) requires(c *Call) bool {
 	if a.audit.Required || len(a.audit.RequiredFor) == 0 {
 		return a.audit.Required
 	}
-	name := c.Op
-	if c.Connection != "" {
-		name = string(c.Connection) + "." + c.Op
+	if c.Connection == "" {
+		return glob.Any(a.audit.RequiredFor, c.Op)
 	}
-	return glob.Any(a.audit.RequiredFor, name)
+	return glob.Any(a.audit.RequiredFor, string(c.Connection)+"."+c.Op) ||
+		c.Pool != "" && glob.Any(a.audit.RequiredFor, string(c.Pool)+"."+c.Op)
 }
 
 // write hands a record to all sinks. An error is audit_failed.

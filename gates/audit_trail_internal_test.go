@@ -127,6 +127,8 @@ func TestRequiredForMatchesCanonicalNames(t *testing.T) {
 		"op everywhere":  {[]string{"*.delete"}, Call{Connection: "notes", Op: "note.delete"}, true},
 		"Go tool":        {[]string{"pay"}, Call{Op: "pay"}, true},
 		"not a Go tool":  {[]string{"pay"}, Call{Connection: "notes", Op: "pay"}, false},
+		"pool":           {[]string{"browsers.*"}, Call{Connection: "app", Pool: "browsers", Op: "tap"}, true},
+		"other pool":     {[]string{"browsers.*"}, Call{Connection: "app", Pool: "phones", Op: "tap"}, false},
 		"second pattern": {[]string{"x", "notes.*"}, Call{Connection: "notes", Op: "add"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -52,6 +52,8 @@ type Call struct {
 	// Lease is the lease under which the caller uses the connection, "" for one
 	// that is not pooled.
 	Lease string
+	// Pool is the pool that it was leased from.
+	Pool connection.Name
 	// Secrets are the places in Args whose author put a secret there. In Args
 	// stands {"$secret": name}; the value takes its place just before sending.
 	// The same object anywhere else is data. For calls of models the chain adds

@@ -140,6 +140,8 @@ type Target struct {
 	Identity provider.Identity
 	// Lease is the lease the caller holds on it, "" for one that is not pooled.
 	Lease string
+	// Pool is the pool that it was leased from, "" for one that is not pooled.
+	Pool connection.Name
 	// ModelSecrets are the secrets that models may use, and where: see
 	// connection.Entry.
 	ModelSecrets map[secrets.Ref]string

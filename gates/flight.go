@@ -107,7 +107,7 @@ type flight struct {
 // meet makes t the connection that the call is about.
 func (f *flight) meet(t *Target) {
 	f.target = t
-	f.call.Identity, f.call.Lease = t.Identity, t.Lease
+	f.call.Identity, f.call.Lease, f.call.Pool = t.Identity, t.Lease, t.Pool
 	if t.Name != "" {
 		f.call.Connection = t.Name
 	}

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -91,7 +92,7 @@ func hasField(args json.RawMessage, field string) bool {
 func (s *supervisor) auditRemarks(c *gates.Catalog) []string {
 	var notes []string
 	for _, pattern := range s.h.config.Audit.RequiredFor {
-		op, ours := strings.CutPrefix(pattern, string(s.name)+".")
+		op, ours := strings.CutPrefix(pattern, string(cmp.Or(s.pool, s.name))+".")
 		if ours && len(gates.Unmatched(connection.Policy{Approve: []string{op}}, c)) > 0 {
 			notes = append(notes, "audit pattern "+fault.Quote(pattern)+" matches no operation and no read")
 		}

@@ -39,6 +39,7 @@ const (
 type supervisor struct {
 	name   connection.Name
 	entry  connection.Entry
+	pool   connection.Name // that a private connection is from
 	h      *AgentHarness
 	scope  *scope // it belongs to
 	cancel context.CancelFunc
