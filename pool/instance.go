@@ -133,6 +133,9 @@ func (p *Pool) end(i *instance) (stays bool, err error) {
 	if waited && rec.Reattach && !p.ours(&rec) {
 		return true, nil // releasing it would end what somebody else uses
 	}
+	if waited && p.detach(conn, &rec) {
+		return true, nil
+	}
 	hung := false
 	if conn != nil {
 		hung, err = p.release(conn)
@@ -153,6 +156,22 @@ func (p *Pool) end(i *instance) (stays bool, err error) {
 		err = errors.Join(err, p.owner.sweep(context.WithoutCancel(p.ctx), rec.Maker))
 	}
 	return false, err
+}
+
+// detach lets go of a kept thing without ending it, as this process ends: whoever
+// resumes its run in time takes it back. It reports false where that cannot be.
+func (p *Pool) detach(conn provider.Conn, rec *record) bool {
+	p.mu.Lock()
+	closed := p.closed
+	p.mu.Unlock()
+	d, ok := provider.Ability[provider.Detacher](conn)
+	if !closed || !ok || !rec.Reattach || rec.State == nil || len(rec.Processes) > 0 || !live(conn) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), releaseLimit)
+	defer cancel()
+	_, _, err := guard(ctx, p, func(ctx context.Context) (struct{}, error) { return struct{}{}, d.Detach(ctx) }, nil)
+	return err == nil
 }
 
 // ours reports whether nobody else has resumed a lease.

@@ -150,7 +150,8 @@ func (p *Pool) Status() connection.PoolStatus {
 }
 
 // Close refuses requests, those in the queue included, ends all instances of
-// this process, kept ones too, and returns when they are gone or ctx ends. What
+// this process and returns when they are gone or ctx ends. Kept ones that can be
+// left to a Reattacher (provider.Detacher) go on waiting for their resume. What
 // could not be ended is reclaimed by others, or reaped. It is bounded, and closing
 // twice is no error.
 func (p *Pool) Close(ctx context.Context) error {

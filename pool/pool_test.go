@@ -219,10 +219,7 @@ func TestCloseEndsWhatIsOut(t *testing.T) {
 		w := process(t, s)
 		made := browsers(t)
 		p := w.pool(made, 2)
-		a, b := acquire(t, p, pool.Request{}), acquire(t, p, pool.Request{})
-		if err := b.Keep(t.Context()); err != nil {
-			t.Error(err)
-		}
+		a, _ := acquire(t, p, pool.Request{}), acquire(t, p, pool.Request{})
 		queued := make(chan error)
 		go func() {
 			_, err := p.Acquire(t.Context(), pool.Request{})

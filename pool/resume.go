@@ -2,8 +2,10 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/provider"
 )
@@ -168,6 +170,10 @@ func (p *Pool) takeBack(ctx context.Context, r *record) (*Lease, error) {
 	if taken == nil {
 		return nil, p.fail(fault.Unavailable, "lease was taken by somebody else")
 	}
+	// Whoever had it last may have begun children of its own that it did not record.
+	if err := p.owner.sweep(ctx, r.Owner); err != nil {
+		p.emit(event.Event{Type: event.Warning, Execution: r.Execution, Step: r.Path, Text: "children of the last holder are left", Err: err})
+	}
 	if taken.Ending {
 		return nil, p.endLeft(r, taken)
 	}
@@ -217,4 +223,29 @@ func (p *Pool) endLeft(was, taken *record) error {
 	p.mu.Unlock()
 	p.owner.reclaimed(was, "cannot be taken back", note)
 	return nil
+}
+
+// EndLeft ends what an execution leased before and nobody holds any more, but for
+// the leases that it holds now: a process may die between leasing and writing
+// down that it did. Errors are joined; what could not be ended is reclaimed in its
+// time.
+func (p *Pool) EndLeft(ctx context.Context, execution provider.ExecutionID) error {
+	known, all, err := p.owner.look(ctx)
+	if err != nil {
+		return p.failed(err, fault.StoreFailed)
+	}
+	var errs []error
+	for _, r := range all {
+		last, ok := known[r.Owner]
+		mine := r.Pool == p.config.Name && r.Execution == execution
+		if !mine || !r.Kept && !(ok && p.owner.judge(last) == dead) {
+			continue
+		}
+		l, err := p.resume(ctx, &Request{Execution: execution, Path: r.Path, Resume: r.ID, Wait: -1})
+		if l != nil {
+			err = l.Release(ctx)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }

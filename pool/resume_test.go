@@ -8,6 +8,7 @@ import (
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/pool"
+	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/store"
 )
 
@@ -101,6 +102,62 @@ func TestAKeptLeaseComesBackInAnotherProcess(t *testing.T) {
 			t.Errorf("%d things, %d leases", n, leases(t, s))
 		}
 	})
+}
+
+// A process that closes leaves what it kept to the next one, if that can take it
+// back; what it still holds it ends.
+func TestAKeptLeaseOutlivesTheClosingOfItsProcess(t *testing.T) {
+	bubble(t, func(t *testing.T, s store.Store) {
+		a, b := process(t, s), process(t, s)
+		made := browsers(t)
+		first, second := a.pool(made, 2), b.pool(made, 2)
+		was := acquire(t, first, pool.Request{Execution: "x"})
+		held := acquire(t, first, pool.Request{Execution: "y"})
+		keep(t, was)
+		if err := first.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if n := len(made.Provisioned()); n != 1 || live(held.Conn) || live(was.Conn) {
+			t.Errorf("%d things are left", n)
+		}
+		l := acquire(t, second, pool.Request{Execution: "x", Resume: was.ID})
+		if !l.Resumed || l.Identity != was.Identity {
+			t.Errorf("got %+v, was %+v", l, was)
+		}
+		release(t, l)
+		if n := len(made.Provisioned()); n != 0 || leases(t, s) != 0 {
+			t.Errorf("%d things, %d leases", n, leases(t, s))
+		}
+	})
+}
+
+// What a run leased without writing it down is ended when the run goes on.
+func TestWhatAnExecutionLeftIsEnded(t *testing.T) {
+	bubble(t, func(t *testing.T, s store.Store) {
+		w := process(t, s)
+		made := browsers(t)
+		p := w.pool(made, 3)
+		for _, r := range []pool.Request{{Execution: "x", Path: "/a"}, {Execution: "other"}} {
+			keep(t, acquire(t, p, r))
+		}
+		held := acquire(t, p, pool.Request{Execution: "x", Path: "/b"})
+		if err := p.EndLeft(t.Context(), "x"); err != nil {
+			t.Error(err)
+		}
+		if n := len(made.Provisioned()); n != 2 || held.Check(t.Context()) != nil {
+			t.Errorf("%d things are left, %v", n, held.Check(t.Context()))
+		}
+		release(t, held)
+	})
+}
+
+func live(c provider.Conn) bool {
+	select {
+	case <-c.Done():
+		return false
+	default:
+		return true
+	}
 }
 
 func TestClosingLeavesAloneWhatAnotherProcessHasResumed(t *testing.T) {

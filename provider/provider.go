@@ -308,6 +308,13 @@ type (
 		// CancelTask asks the server to stop. The task may still end otherwise.
 		CancelTask(ctx context.Context, id TaskID) error
 	}
+	// Detacher leaves a leased thing for Reattach.
+	Detacher interface {
+		// Detach ends the connection as Release does, but not the thing, for as long
+		// as the peer keeps what nobody is connected to. Release after it does
+		// nothing.
+		Detach(ctx context.Context) error
+	}
 	// Resetter brings the thing back to a known state.
 	Resetter interface{ Reset(context.Context) error }
 	// Watcher reports changes of the manifest and the identity. f must return

@@ -74,7 +74,7 @@ func TestConformance(t *testing.T) {
 			return p
 		},
 		Abilities: providertest.Abilities{Reads: true, Events: true, Tasks: true, Watch: true,
-			Reset: true, Provision: true, Reattach: true},
+			Reset: true, Provision: true, Reattach: true, Detach: true},
 		Echo:    providertest.Call{Op: "echo", Args: json.RawMessage(`{"text":"hello"}`)},
 		Slow:    providertest.Call{Op: "block"},
 		Refuse:  providertest.Call{Op: "refuse"},

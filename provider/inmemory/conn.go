@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bridle-dev/bridle/fault"
@@ -25,6 +26,8 @@ type conn struct {
 	id    string
 	opts  *provider.ConnectOptions
 	owns  bool // the thing was made for it and ends with its release
+
+	detached atomic.Bool // the thing stays
 
 	done chan struct{} // closed with the fields below set
 	idle chan struct{} // closed when the connection ended and nothing runs
@@ -88,10 +91,21 @@ func (c *conn) Err() error {
 // Release ends the connection. It waits for operations to end, at most a second
 // or until ctx ends; in that case they go on, and it returns an error.
 func (c *conn) Release(ctx context.Context) error {
-	c.end(nil)
-	if c.owns {
+	if c.end(nil); c.owns && !c.detached.Load() {
 		c.thing.vanish()
 	}
+	return c.settle(ctx)
+}
+
+// Detach ends the connection as Release does and leaves the thing for Reattach.
+func (c *conn) Detach(ctx context.Context) error {
+	c.detached.Store(true)
+	c.end(nil)
+	return c.settle(ctx)
+}
+
+// settle waits for operations to end.
+func (c *conn) settle(ctx context.Context) error {
 	timer := time.NewTimer(releasePatience)
 	defer timer.Stop()
 	select {

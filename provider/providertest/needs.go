@@ -76,6 +76,10 @@ func needReattach() need {
 	return needAbility("Reattach", func(a Abilities) bool { return a.Reattach && a.Provision })
 }
 
+func needDetach() need {
+	return needAbility("Detach", func(a Abilities) bool { return a.Detach && a.Reattach && a.Provision })
+}
+
 // ability returns what was declared, or ends the subtest.
 func ability[A any](s *session, c provider.Conn) A {
 	s.Helper()

@@ -108,6 +108,7 @@ type Abilities struct {
 	Reset     bool // connections are provider.Resetter
 	Provision bool // the provider is a provider.Provisioner
 	Reattach  bool // the provider is a provider.Reattacher; needs Provision
+	Detach    bool // provisioned connections are provider.Detacher; needs Reattach
 }
 
 // Run tests the provider that cfg describes, each property in a subtest.

@@ -14,6 +14,7 @@ func provisionCases() []testCase {
 		{name: "Provision/the provider has the declared abilities", check: provisionDeclared},
 		{name: "Reattach/a thing that is gone is NotSent", needs: []need{needReattach()}, check: reattachGone},
 		{name: "Reattach/takes back a thing whose connection died", needs: []need{needReattach(), needKill()}, check: reattachLost},
+		{name: "Detach/leaves the thing for Reattach", needs: []need{needDetach()}, check: detach},
 	}
 }
 
@@ -93,6 +94,29 @@ func reattachGone(ctx context.Context, s *session) {
 	s.release(ctx, c)
 	_, err := s.reattach(ctx, id)
 	s.wantNotSent("Reattach to a thing that is gone", err)
+}
+
+func detach(ctx context.Context, s *session) {
+	c := s.provisioned(ctx)
+	id := c.Identity()
+	if err := ability[provider.Detacher](s, c).Detach(ctx); err != nil {
+		s.Errorf("Detach: %v", err)
+	}
+	s.await("Done after Detach", c.Done())
+	if err := c.Release(ctx); err != nil {
+		s.Errorf("Release after Detach: %v", err)
+	}
+	again, err := s.reattach(ctx, id)
+	if err != nil {
+		s.Fatalf("Reattach after Detach and Release: %v", err)
+	}
+	if again.Identity() != id {
+		s.Errorf("Reattach gave %+v, want %+v", again.Identity(), id)
+	}
+	s.works(ctx, again)
+	s.release(ctx, again)
+	_, err = s.reattach(ctx, id)
+	s.wantNotSent("Reattach to what was released in the end", err)
 }
 
 func reattachLost(ctx context.Context, s *session) {
