@@ -157,7 +157,7 @@ func (s *supervisor) target(l *link) gates.Target {
 	t := gates.Target{Name: l.name, Catalog: catalog, Identity: identity, Policy: s.entry.Policy,
 		ModelSecrets: s.entry.ModelSecrets, Repair: s.entry.RepairArgs, Pin: s.entry.Pin, Send: fence(l, l.conn.Call)}
 	if l.lease != nil {
-		t.Lease = l.lease.ID
+		t.Lease, t.Pool = l.lease.ID, s.pool
 	}
 	return t
 }

@@ -3,6 +3,8 @@ package harness
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -201,6 +203,7 @@ func (x *execution) private(w *wish, lease *pool.Lease) (*supervisor, *link, err
 	entry := w.pool.entry.entry
 	entry.Pool = nil
 	s := newSupervisor(x.h, x.scope, w.name, entry)
+	s.pool = w.from
 	links, err := s.link([]provider.Conn{lease.Conn})
 	if err != nil {
 		return nil, nil, err
@@ -314,7 +317,7 @@ func (x *execution) adopt(path string) *private {
 // takeLeases leases again what earlier attempts had on lines that go on, so that
 // it is known what of their record still counts.
 func (x *execution) takeLeases(ctx context.Context) error {
-	all, ctx := errgroup.WithContext(ctx)
+	all, taking := errgroup.WithContext(ctx)
 	for _, e := range x.rec.Leases() {
 		all.Go(func() error {
 			w, err := x.h.planned(e)
@@ -322,10 +325,16 @@ func (x *execution) takeLeases(ctx context.Context) error {
 				return err
 			}
 			line, _ := strings.CutSuffix(e.Path, ledger.LeasePath("", e.Connection))
-			return newPrivate(x, line, w).acquire(ctx, e.Lease)
+			return newPrivate(x, line, w).acquire(taking, e.Lease)
 		})
 	}
-	return all.Wait()
+	if err := all.Wait(); err != nil || x.begun < 2 {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(x.h.pools)) {
+		x.warn("what an earlier attempt leased could not be given back", x.h.pools[name].pool.Load().EndLeft(ctx, x.id))
+	}
+	return nil
 }
 
 // source is the connection that an entry came from, as it is now: its line's own

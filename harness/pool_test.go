@@ -2,6 +2,7 @@ package harness_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -300,18 +301,21 @@ func TestOneReplacedThingOfFourRerunsItsPathOnly(t *testing.T) {
 	if len(left) != 4 || before != 4 {
 		t.Fatalf("%d things are left after %d calls", len(left), before)
 	}
-	gone := f.did()[slices.IndexFunc(f.did(), func(what string) bool { return strings.HasPrefix(what, "2:") })]
-	left[1].Close() // the second oldest
+	var gone act
+	if err := json.Unmarshal(left[1].Calls()[0].Args, &gone); err != nil {
+		t.Fatal(err)
+	}
+	left[1].Close()
 	fails = false
 	if _, err := h.Run(t.Context(), s, nil, in1()); err != nil {
 		t.Fatal(err)
 	}
 	again := 0
 	for _, what := range f.did()[before:] {
-		if what[2:len(what)-1] == "first of " {
+		if what = what[2:]; strings.HasPrefix(what, "first of ") {
 			again++
-			if what[2:] != gone[2:] {
-				t.Errorf("%s ran again, and %s was on what is gone", what, gone)
+			if what != gone.What {
+				t.Errorf("%s ran again, and %s was on what is gone", what, gone.What)
 			}
 		}
 	}
@@ -370,7 +374,7 @@ func TestFailedPathsMakeRoom(t *testing.T) {
 	nothingLeft(t, h, f)
 }
 
-func TestClosingEndsWhatIsLeased(t *testing.T) {
+func TestARunThatIsCutFindsItsThingAgain(t *testing.T) {
 	f, st := newFarm(""), store.Memory()
 	defer st.Close()
 	h := open(t, harness.Config{Store: st, Connections: farming(f, 2)})
@@ -393,6 +397,40 @@ func TestClosingEndsWhatIsLeased(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Error("the run did not end")
 	}
+	// It was cut, and has a record: its thing waits for it.
+	if n := len(f.Provisioned()); n != 1 {
+		t.Errorf("%d things wait", n)
+	}
+	next := open(t, harness.Config{Store: st, Connections: farming(f, 2)})
+	fine := steps.Sequence{ID: "s", Steps: []steps.Step{does("a", app, "x"), steps.Func("hang", func(steps.Context, any) (any, error) { return nil, nil }), does("b", app, "y")}}
+	if _, err := next.Run(t.Context(), fine, nil, in1()); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"1:x", "1:y"}, f.did()); diff != "" {
+		t.Errorf("what was done (-want +got):\n%s", diff)
+	}
+	nothingLeft(t, next, f)
+}
+
+func TestClosingEndsWhatCannotBeTakenUpAgain(t *testing.T) {
+	f := newFarm("")
+	h := open(t, harness.Config{Connections: farming(f, 2)})
+	hangs := make(chan struct{})
+	s := steps.Sequence{ID: "s", Steps: []steps.Step{does("a", private("app", connection.FreshRun), "x"), steps.Func("hang", func(c steps.Context, _ any) (any, error) {
+		close(hangs)
+		<-c.Done()
+		return nil, context.Cause(c)
+	})}}
+	ended := make(chan error)
+	go func() {
+		_, err := h.Run(t.Context(), s, nil, nil)
+		ended <- err
+	}()
+	<-hangs
+	if err := h.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	<-ended
 	if n := len(f.Provisioned()); n != 0 {
 		t.Errorf("%d things are left", n)
 	}

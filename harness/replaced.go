@@ -34,6 +34,10 @@ func (x *execution) dropReplaced(ctx context.Context, r *replacement) error {
 	var paths []string
 	for _, e := range drop {
 		paths = append(paths, e.Path)
+		if e.Pending && x.acts(e) {
+			x.emit(event.Event{Type: event.Warning, Step: e.Path, Connection: e.Connection, Op: e.Op, Key: e.Key,
+				Text: "it was about to be sent to a thing that is gone, where it may have happened; it is done again on the one there is"})
+		}
 	}
 	return x.rec.Drop(ctx, paths, r.anew(drop)...)
 }

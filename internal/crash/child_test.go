@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -90,7 +91,9 @@ func (o *orders) run(ctx context.Context, f *fuse) (json.RawMessage, error) {
 	peer := newClient(o.Peer, f)
 	h, err := harness.New(harness.Config{Name: "crash", Store: &fusedStore{db, f}, Model: &parrot{peer}, Graph: o.graph(),
 		Tools: []steps.Tool{nested()}, Secrets: secrets.Map{"token": secrets.NewValue(token)}, Approver: gates.ApproverFunc(approve),
-		Connections: connection.Set{on: {Provider: peer, OnUnknown: o.OnUn}}})
+		Connections: connection.Set{on: {Provider: peer, OnUnknown: o.OnUn},
+			booths: {Provider: &yard{peer}, Pool: &connection.Pool{Max: 2}},
+			rooms:  {Provider: &shed{peer, filepath.Dir(o.Store)}, Pool: &connection.Pool{Max: 2}}}})
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

@@ -152,6 +152,7 @@ func (t *trial) check(want *undisturbed) {
 	t.Helper()
 	t.checkEffects()
 	t.checkSecret()
+	t.checkThings()
 	doubt := t.mustDoubt()
 	switch {
 	case doubt != "" && !t.turnsOn(doubt):

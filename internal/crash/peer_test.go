@@ -28,6 +28,7 @@ const (
 	opLong      = "long"       // becomes a task; nothing is known
 	opOnceLong  = "long_once"  // becomes a task, and is once
 	opRefuse    = "refuse"     // may be repeated, and is always refused
+	opRoom      = "arrange"    // in a room that is pure: done again when the room is gone
 	readStock   = "stock"      // changes nothing
 	readBooked  = "was_booked" // tells whether opReconcile happened under a key
 	eventPing   = "ping"
@@ -82,6 +83,8 @@ type peer struct {
 	events  map[string][]provider.Event // by topic
 	news    chan struct{}               // closed with the next event
 	asks    int                         // of the model
+	made    int                         // booths
+	things  map[string]int              // booths that are there, and how often they were used
 	open    int                         // lines that are served
 	quiet   *sync.Cond                  // open became 0
 	wrong   []string                    // what no client may do
@@ -95,7 +98,7 @@ func newPeer(t *testing.T) *peer {
 		t.Fatal(err)
 	}
 	over, cancel := context.WithCancel(t.Context())
-	p := &peer{listener: l, over: over, effects: map[provider.Key]*effect{}, events: map[string][]provider.Event{}, news: make(chan struct{})}
+	p := &peer{listener: l, over: over, effects: map[provider.Key]*effect{}, events: map[string][]provider.Event{}, things: map[string]int{}, news: make(chan struct{})}
 	p.quiet = sync.NewCond(&p.mu)
 	p.serving.Go(p.accept)
 	t.Cleanup(func() {
@@ -172,6 +175,12 @@ func (p *peer) serve(conn net.Conn) {
 		p.asks++
 		p.mu.Unlock()
 		_ = answer.Encode(reply{})
+	case "provision":
+		_ = answer.Encode(p.provision())
+	case "release":
+		_ = answer.Encode(p.release(req.Thing))
+	case "reattach":
+		_ = answer.Encode(p.reattach(req.Thing))
 	case "listen":
 		p.listen(conn, req)
 	}
@@ -181,6 +190,7 @@ func (p *peer) serve(conn net.Conn) {
 func (p *peer) call(req request) reply {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.use(req)
 	e := p.effects[req.Key]
 	if e == nil {
 		e = &effect{op: req.Op, args: string(req.Args)}

@@ -135,6 +135,17 @@ func (t *trial) examine() {
 // ledger opens a copy of the store, so that looking changes nothing.
 func (t *trial) ledger(look func(*ledger.Ledger)) {
 	t.Helper()
+	t.opened(func(db store.Store) {
+		l, err := ledger.Open(t.Context(), db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		look(l)
+	})
+}
+
+func (t *trial) opened(look func(store.Store)) {
+	t.Helper()
 	if _, err := os.Stat(t.store()); err != nil {
 		return // it was killed before there was one
 	}
@@ -143,11 +154,7 @@ func (t *trial) ledger(look func(*ledger.Ledger)) {
 		t.Fatalf("the store cannot be opened: %v", err)
 	}
 	defer t.closed(db)
-	l, err := ledger.Open(t.Context(), db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	look(l)
+	look(db)
 }
 
 func (t *trial) closed(db store.Store) {

@@ -15,12 +15,13 @@ import (
 
 // request is one line to the peer; each has a network connection of its own.
 type request struct {
-	Method string          `json:"method"` // "call", "read", "await", "listen" or "ask"
+	Method string          `json:"method"` // "call", "read", "await", "listen", "ask", "provision", "reattach" or "release"
 	Op     string          `json:"op,omitempty"`
 	Key    provider.Key    `json:"key,omitempty"`
 	Args   json.RawMessage `json:"args,omitempty"`
 	Task   provider.TaskID `json:"task,omitempty"`
 	After  provider.Cursor `json:"after,omitempty"`
+	Thing  string          `json:"thing,omitempty"` // that is leased
 }
 
 // reply is one line from the peer. To "listen" there is one with a cursor, and
@@ -31,12 +32,14 @@ type reply struct {
 	Refused string          `json:"refused,omitempty"`
 	Cursor  provider.Cursor `json:"cursor,omitempty"`
 	Event   *provider.Event `json:"event,omitempty"`
+	Thing   string          `json:"thing,omitempty"`
 }
 
 // client is the provider that the child uses, and its only connection.
 type client struct {
 	address string
 	fuse    *fuse
+	thing   string // that is leased, "" for the shared one
 	done    chan struct{}
 	once    sync.Once
 }
@@ -99,6 +102,9 @@ func (c *client) Read(ctx context.Context, req *provider.ReadRequest) (*provider
 
 // exchange sends one request and reads its answer.
 func (c *client) exchange(ctx context.Context, req request) (*reply, error) {
+	if req.Thing == "" {
+		req.Thing = c.thing
+	}
 	l, err := c.open(ctx, req)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/secrets"
@@ -20,6 +21,7 @@ const on = "peer"
 // other has, so that the peer sees which one it is.
 func workflow() steps.Step {
 	return steps.Sequence{ID: "work", Steps: []steps.Step{
+		in("booth", booths, connection.FreshRun, "begin", opOnce, 100),
 		opening(),
 		steps.Func("middle", middle),
 		closing(),
@@ -31,6 +33,12 @@ type object = map[string]any
 // do calls an operation with a number.
 func do(id steps.ID, op string, n int) steps.Call {
 	return steps.Call{ID: id, Connection: on, Op: op, Args: object{"n": n}}
+}
+
+// in calls an operation of a thing that is leased.
+func in(name connection.Name, pool connection.Name, fresh connection.Fresh, id steps.ID, op string, n int) steps.Call {
+	handle := connection.NewHandle(name, nil, &connection.HandleOptions[object]{From: pool, Fresh: fresh, Setup: object{"for": name}})
+	return steps.Call{ID: id, Handle: handle, Op: op, Args: object{"n": n}}
 }
 
 // opening is steps as values: branches, loops and calls of every kind.
@@ -92,12 +100,17 @@ func tried(c steps.Context) (any, error) {
 	return failed, nil
 }
 
-// side runs four paths side by side, two of them with models.
+// side runs six paths side by side, two of them with models and two with things of
+// their own.
 func side(c steps.Context) (any, error) {
 	p := steps.Parallel{ID: "side", Paths: []steps.Step{
 		steps.Sequence{ID: "p", Steps: []steps.Step{do("a", opOnce, 50), do("b", opPlain, 51), do("c", opPut, 52)}},
 		steps.Sequence{ID: "q", Steps: []steps.Step{do("a", opReconcile, 53), do("b", opOnce, 54)}},
 		ask("r", "peer_once:{\"n\":55}\npeer_once:{\"n\":56}"),
+		steps.Sequence{ID: "t", Steps: []steps.Step{in("own", booths, connection.FreshPath, "a", opOnce, 101), do("b", opOnce, 102),
+			in("own", booths, connection.FreshPath, "c", opPut, 103)}},
+		steps.Sequence{ID: "u", Steps: []steps.Step{in("room", rooms, connection.FreshPath, "a", opRoom, 104),
+			in("room", rooms, connection.FreshPath, "b", opRoom, 105)}},
 		ask("s", "peer_once:{\"n\":57}\npeer_once:{\"n\":58} peer_refuse:{\"n\":59}"),
 	}}
 	out, err := steps.Do(c, steps.As[json.RawMessage](p))
@@ -158,6 +171,9 @@ func closing() steps.Step {
 		answer, err := steps.DoWith(c, steps.As[string](steps.CallModel{ID: "model",
 			Instructions: "peer_once:{\"n\":90} peer_put:{\"n\":91}\nnested:{\"n\":92} peer_refuse:{\"n\":95}\npeer_plain:{\"n\":93}\npeer_book:{\"n\":94}"}), "go")
 		if err != nil {
+			return nil, err
+		}
+		if _, err := steps.Do(c, steps.As[json.RawMessage](in("booth", booths, connection.FreshRun, "end", opOnce, 106))); err != nil {
 			return nil, err
 		}
 		last, err := steps.Do(c, steps.As[json.RawMessage](do("last", opPlain, 99)))
