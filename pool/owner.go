@@ -102,7 +102,8 @@ func (o *Owner) judge(other ownerRecord) life {
 // Reap ends what dead owners left in this store and cannot be taken back: the
 // instances of their leases, whose room is free then, and on Linux every child
 // that carries their mark. What can be taken back waits for [ReclaimAfter], with
-// the children of its owner. Owners that live, or may live on another machine, are
+// the children that its lease has on record; leases in other stores are not known
+// here. Owners that live, or may live on another machine, are
 // left alone. Errors are joined; what failed is tried by the next Reap.
 func (o *Owner) Reap(ctx context.Context) error {
 	known, all, err := o.look(ctx)
@@ -179,16 +180,21 @@ func (o *Owner) endProcesses(ctx context.Context, r *record, known map[string]ow
 	return note, errors.Join(errs...)
 }
 
-// sweep ends the marked children of a dead owner once no lease speaks of it, and
-// forgets it.
+// sweep ends the marked children of a dead owner, except those that its leases
+// have on record, and forgets it once no lease speaks of it. A thing that is made
+// has all its children on record.
 func (o *Owner) sweep(ctx context.Context, id string) error {
 	known, all, err := o.look(ctx)
 	other, ok := known[id]
-	if err != nil || !ok || o.judge(other) != dead || mentioned(all, id) {
+	if err != nil || !ok || o.judge(other) != dead {
 		return err
 	}
 	if other.Place == o.self.Place {
-		if _, err := procs.EndMarked(ctx, other.Proc); err != nil {
+		var spared []procs.Proc
+		for _, r := range all {
+			spared = append(spared, r.Processes...)
+		}
+		if _, err := procs.EndMarked(ctx, other.Proc, spared...); err != nil {
 			return fault.New(fault.Unavailable, "children of a dead owner: %w", err)
 		}
 	}

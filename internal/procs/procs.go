@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -106,11 +107,19 @@ func prove(ctx context.Context, p Proc) error {
 
 // EndMarked ends the children that an owner, which has ended, left behind: all
 // that carry its mark and began after it, except those of a later process
-// that got its number. It returns how many there were.
-func EndMarked(ctx context.Context, owner Proc) (int, error) {
+// that got its number, and spared ones with their groups. It returns how many there
+// were.
+func EndMarked(ctx context.Context, owner Proc, spared ...Proc) (int, error) {
 	seen := map[int]bool{}
 	err := end(ctx, func() []Proc {
-		left := orphans(owner, list())
+		all := list()
+		stays := map[int]bool{}
+		for _, p := range spared {
+			for _, member := range family(p, all) {
+				stays[member.PID] = true
+			}
+		}
+		left := slices.DeleteFunc(orphans(owner, all), func(p Proc) bool { return stays[p.PID] })
 		for _, p := range left {
 			seen[p.PID] = true
 		}
