@@ -271,6 +271,8 @@ func (h *AgentHarness) begin() error {
 	}
 	err := h.openPools()
 	if err == nil {
+		// Connections outlive the work that is cut: shut stops them after it.
+		h.scope.start(context.WithoutCancel(h.life))
 		h.once.Do(func() {
 			if h.unread = h.reload(); h.unread == nil {
 				h.unread = h.inbound.start(h.life)
@@ -284,15 +286,13 @@ func (h *AgentHarness) begin() error {
 	return err
 }
 
-// count counts a piece of work, and connects if it is the first.
+// count counts a piece of work.
 func (h *AgentHarness) count() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch h.phase {
 	case idle:
 		h.phase = started
-		// Connections outlive the work that is cut: shut stops them after it.
-		h.scope.start(context.WithoutCancel(h.life))
 	case draining, closed:
 		return fault.New(fault.Closed, "harness %q takes no more work", h.config.Name)
 	}
