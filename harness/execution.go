@@ -129,9 +129,9 @@ func (x *execution) settle(ctx context.Context) error {
 func (x *execution) interrupted(err error) bool { return err != nil && x.h.life.Err() != nil }
 
 // mayGoOn reports whether an execution that failed can be taken up again: a run
-// always, a turn only if it was cut.
+// and the turn of an event always, another turn only if it was cut.
 func (x *execution) mayGoOn(err error) bool {
-	return x.rec != nil && (x.turn == nil || x.interrupted(err))
+	return x.rec != nil && (x.turn == nil || x.trigger != nil || x.interrupted(err))
 }
 
 // release ends what the execution attached, and what it was allowed unless it is
