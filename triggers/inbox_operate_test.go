@@ -38,7 +38,7 @@ func TestADeadMessageIsRetriedInItsOldPlaceWithItsExecution(t *testing.T) {
 		}
 		w.start()
 		w.peers["peer"].add("a1", "a2", "a3")
-		w.until("a1 is dead and a2 runs", func() bool { s := w.status("t"); return s.Dead == 1 && s.Running == 1 })
+		w.until("a1 is dead and a2 runs", func() bool { s := w.status("t"); return s.Accepted == 3 && s.Dead == 1 && s.Running == 1 })
 		mended.Store(true)
 		if err := w.inbox.Retry(t.Context(), "peer:t:a1"); err != nil {
 			t.Fatal(err)
@@ -81,7 +81,10 @@ func TestAMendedFilterOrThreadIsAskedAnew(t *testing.T) {
 		}
 		one.Input = nil
 		got := ""
-		w.turn = func(_ context.Context, d *triggers.Delivery) error { got = string(d.Thread) + string(d.Event.Payload); return nil }
+		w.turn = func(_ context.Context, d *triggers.Delivery) error {
+			got = string(d.Thread) + string(d.Event.Payload)
+			return nil
+		}
 		w.cfg.Triggers[0].Input = nil
 		w.start()
 		w.peers["peer"].add("e1", "unwanted")
