@@ -48,6 +48,10 @@ func newPrivate(x *execution, line string, w *wish) *private {
 // connect returns the connection that a step asks for, and its name. One that is
 // private is leased at its first use, for which it may have to wait for room.
 func (r *runtime) connect(ctx context.Context, name connection.Name, handle *connection.Handle) (*supervisor, connection.Name, error) {
+	if handle == nil && r.x.h.pools[name] == nil { // most
+		sup, err := r.x.scope.resolve(name)
+		return sup, name, err
+	}
 	w, err := r.x.h.wish(name, handle)
 	if err != nil {
 		return nil, "", err
