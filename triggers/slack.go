@@ -42,23 +42,23 @@ func slackEvent(body []byte) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	kind := text(m["type"])
+	kind := text(m[0])
 	if kind == "" {
 		return nil, fmt.Errorf("the body has no type: %w", RefusedFormat)
 	}
 	if kind == "url_verification" {
-		return &Verified{Reply: []byte(text(m["challenge"]))}, nil
+		return &Verified{Reply: []byte(text(m[1]))}, nil
 	}
-	if m["event"] == nil {
+	if m[2] == nil {
 		return &Verified{ID: digest(kind, body), Type: kind, Payload: body}, nil
 	}
-	inner, err := members(m["event"], "type")
+	inner, err := members(m[2], "type")
 	if err != nil {
 		return nil, err
 	}
-	id, event := text(m["event_id"]), text(inner["type"])
+	id, event := text(m[3]), text(inner[0])
 	if id == "" || event == "" {
 		return nil, fmt.Errorf("the event has no id or no type: %w", RefusedFormat)
 	}
-	return &Verified{ID: provider.EventID(id), Type: event, Payload: body, Time: instant(m["event_time"])}, nil
+	return &Verified{ID: provider.EventID(id), Type: event, Payload: body, Time: instant(m[4])}, nil
 }

@@ -32,11 +32,11 @@ func (v *stripe) Verify(r *WebhookRequest) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, event := text(m["id"]), text(m["type"])
+	id, event := text(m[0]), text(m[1])
 	if id == "" || event == "" {
 		return nil, fmt.Errorf("the body has no id or no type: %w", RefusedFormat)
 	}
-	return &Verified{ID: provider.EventID(id), Type: event, Payload: r.Body, Time: instant(m["created"])}, nil
+	return &Verified{ID: provider.EventID(id), Type: event, Payload: r.Body, Time: instant(m[2])}, nil
 }
 
 // stripeHeader reads "t=1700000000,v1=…,v1=…". A time given twice is none;

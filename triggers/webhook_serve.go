@@ -20,8 +20,9 @@ const (
 	retryStore = 5
 )
 
-// usualBody is what is reserved for a body before it is read.
-const usualBody = 4 << 10
+// usualBody is the most bytes that are reserved for a body before it is read: a
+// sender may say that more come, and send nothing.
+const usualBody = 16 << 10
 
 // ServeHTTP answers one delivery.
 func (r *WebhookReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -91,7 +92,7 @@ func (r *WebhookReceiver) read(w http.ResponseWriter, req *http.Request) ([]byte
 		return nil, RefusedSize
 	}
 	var buf bytes.Buffer
-	buf.Grow(usualBody)
+	buf.Grow(int(min(max(req.ContentLength, 0), usualBody)) + bytes.MinRead)
 	if _, err := buf.ReadFrom(http.MaxBytesReader(w, req.Body, r.opts.MaxBody)); err != nil {
 		if _, long := errors.AsType[*http.MaxBytesError](err); long {
 			return nil, RefusedSize
