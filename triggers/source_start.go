@@ -14,7 +14,7 @@ func (f *feed) run(ctx context.Context) {
 	defer close(f.ran)
 	var err error = fault.New(fault.Panicked, "the source's Start ended its goroutine without returning")
 	defer func() {
-		if err != nil && ctx.Err() == nil {
+		if err != nil {
 			f.end(err)
 		}
 	}()

@@ -143,6 +143,21 @@ func TestStartEndsWithItsSubscription(t *testing.T) {
 	}
 }
 
+func TestTheContextOfStartEndsWithItsSubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := starting(func(ctx context.Context, _ provider.Cursor, _ emitFunc) error { <-ctx.Done(); return ctx.Err() })
+		reader := store(listen(t, connect(t, s), "deploy.failed", ""), nil)
+		sub := listen(t, connect(t, s), "deploy.failed", "")
+		synctest.Wait()
+		if err := sub.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if closed(reader.done) {
+			t.Error("another subscription ended as well")
+		}
+	})
+}
+
 func TestClosingDoesNotWaitForAStartThatGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan struct{})
@@ -157,4 +172,13 @@ func TestClosingDoesNotWaitForAStartThatGoesOn(t *testing.T) {
 			t.Errorf("once it has ended: %v", err)
 		}
 	})
+}
+
+func closed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
 }

@@ -104,7 +104,7 @@ func TestEmitReturnsOnceTheEventIsStored(t *testing.T) {
 		c := connect(t, s)
 		commit := make(chan struct{})
 		reader := store(listen(t, c, "deploy.failed", ""), func([]provider.Event) { <-commit })
-		r := emitting(t.Context(), s, failed("a"))
+		r := emitting(t.Context(), s, at(failed("a"), "of no meaning here"))
 		synctest.Wait()
 		if r.done {
 			t.Error("Emit returned before the event was stored")

@@ -109,6 +109,8 @@ func TestVerifiersReadWhatIsSigned(t *testing.T) {
 			triggers.Verified{ID: "msg_1", Payload: json.RawMessage(`[1]`), Time: signedAt}},
 		{"standard, another spelling of type", triggers.StandardWebhooks(whsec), standardHeaders(whsec, "msg_1", now, `{"Type":"a"}`), `{"Type":"a"}`,
 			triggers.Verified{ID: "msg_1", Payload: json.RawMessage(`{"Type":"a"}`), Time: signedAt}},
+		{"standard, escapes in a name", triggers.StandardWebhooks(whsec), standardHeaders(whsec, "msg_1", now, `{"\u0074ype":"a","d\u0061ta":1}`), `{"\u0074ype":"a","d\u0061ta":1}`,
+			triggers.Verified{ID: "msg_1", Type: "a", Payload: json.RawMessage(`1`), Time: signedAt}},
 		{"github", triggers.GitHub(plain), githubHeaders(plain, "push", push), push,
 			triggers.Verified{ID: hash("push\x00" + push), Type: "push", Payload: json.RawMessage(push)}},
 		{"slack", triggers.Slack(plain), slackHeaders(plain, now, mention), mention,
