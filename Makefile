@@ -38,8 +38,9 @@ test-long: setup peers ## The long variants of the tests, the MCP conformance su
 	@scripts/fuzz 10s
 
 .PHONY: crash
-crash: ## Kill a workflow 2,000 times, at every write, send and receive, and resume it
+crash: ## Kill a workflow 2,000 times, at every write, send and receive, and a webhook receiver for 5,000 events
 	BRIDLE_CRASH=2000 go test -count=1 -timeout 60m -v -run TestARunThatIsKilledAnywhere ./internal/crash | grep -v -e '^=== ' -e '--- PASS'
+	BRIDLE_CRASH_EVENTS=5000 go test -count=1 -timeout 20m -v -run TestEveryAcceptedEvent ./internal/triggercrash | grep -v -e '^=== ' -e '--- PASS'
 
 .PHONY: lint
 lint: fmt-check vet staticcheck mod-check ## gofmt, vet, staticcheck and the module files
