@@ -2,21 +2,13 @@ package harness
 
 import (
 	"context"
-	"encoding/json"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/pool"
-	"github.com/bridle-dev/bridle/provider"
-	"github.com/bridle-dev/bridle/store"
-	"golang.org/x/sync/errgroup"
 )
 
 // leases are the private connections of one line of steps: of the execution, of
@@ -126,34 +118,6 @@ func (l *leases) find(name connection.Name) *supervisor {
 	return nil
 }
 
-// plan is what the ledger keeps of a wish, so that a resume can lease before the
-// steps run.
-type plan struct {
-	From    connection.Name  `json:"from"`
-	Fresh   connection.Fresh `json:"fresh"`
-	Setup   json.RawMessage  `json:"setup,omitempty"`
-	Profile string           `json:"profile,omitempty"`
-	Wait    time.Duration    `json:"waitNs,omitempty"`
-}
-
-func (w *wish) plan() plan {
-	return plan{w.from, w.fresh, w.ask.Setup, w.ask.Profile, w.ask.Wait}
-}
-
-func (h *AgentHarness) planned(e *ledger.Entry) (*wish, error) {
-	var made plan
-	if err := json.Unmarshal(e.Output, &made); err != nil {
-		return nil, fault.New(fault.StoreFailed, "recorded lease cannot be read: %w", err).At(e.Connection, "")
-	}
-	w := &wish{name: connection.Name(e.Connection), from: made.From, pool: h.pools[made.From], fresh: made.Fresh,
-		ask: pool.Request{Setup: made.Setup, Profile: made.Profile, Wait: made.Wait}}
-	if w.pool == nil {
-		return nil, fault.New(fault.ConnectionUnknown, "the run had a connection of a pool %s that is not there", fault.Quote(string(made.From))).
-			At(e.Connection, "").WithHint("Resume it with the pool in Config.Connections.")
-	}
-	return w, nil
-}
-
 // acquire leases the connection, taking one back that was leased before if that
 // is still there. The caller holds turn.
 func (p *private) acquire(ctx context.Context, before string) (err error) {
@@ -199,161 +163,6 @@ func (p *private) take(ctx context.Context, lease *pool.Lease) error {
 	x.mu.Unlock()
 	sup.begin(context.WithoutCancel(ctx), l)
 	return sup.settled(ctx)
-}
-
-// private makes a supervisor of a connection that is there, and is gone once it
-// is lost: what comes after it would be another thing.
-func (x *execution) private(w *wish, lease *pool.Lease) (*supervisor, *link, error) {
-	entry := w.pool.entry.entry
-	entry.Pool = nil
-	s := newSupervisor(x.h, x.scope, w.name, entry)
-	s.pool = w.from
-	links, err := s.link([]provider.Conn{lease.Conn})
-	if err != nil {
-		return nil, nil, err
-	}
-	links[0].lease = lease
-	return s, links[0], nil
-}
-
-// begin announces a leased connection and follows it until it is lost or stopped.
-func (s *supervisor) begin(ctx context.Context, l *link) {
-	ctx, cancel := context.WithCancel(ctx)
-	s.mu.Lock()
-	s.started, s.began, s.cancel = true, time.Now(), cancel
-	s.mu.Unlock()
-	go func() {
-		defer close(s.done)
-		err := s.follow(ctx, l)
-		if ctx.Err() != nil {
-			err = nil
-		}
-		s.set(func() { s.state, s.err = connection.Closed, s.h.chain.Error(err) })
-		if err != nil {
-			s.h.emit(event.Event{Type: event.ConnectionUnavailable, Connection: string(s.name), Err: err})
-		}
-	}()
-}
-
-// follow watches a leased connection. It is over with the lease as well.
-func (s *supervisor) follow(ctx context.Context, l *link) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		select {
-		case <-l.lease.Done():
-			cancel(l.lease.Err())
-		case <-ctx.Done():
-		}
-	}()
-	err := s.watch(ctx, []*link{l})
-	cancel(nil)
-	<-over
-	if cause := context.Cause(ctx); err == nil && cause != context.Canceled {
-		err = cause
-	}
-	return err
-}
-
-// fence is a use of the connection that is refused once its lease is lost.
-func fence[Request, Result any](l *link, use func(context.Context, Request) (Result, error)) func(context.Context, Request) (Result, error) {
-	if l.lease == nil {
-		return use
-	}
-	return func(ctx context.Context, req Request) (Result, error) {
-		if err := l.lease.Check(ctx); err != nil {
-			var none Result
-			return none, provider.NotSent(relabelled(err, l.name))
-		}
-		return use(ctx, req)
-	}
-}
-
-// fenced makes what is recorded about a call under a lease hold only for the
-// holder of that lease.
-func (x *execution) fenced(lease string, use func(store.Tx) error) func(store.Tx) error {
-	if lease == "" {
-		return use
-	}
-	return func(tx store.Tx) error {
-		if err := x.holds(lease, tx); err != nil || use == nil {
-			return err
-		}
-		return use(tx)
-	}
-}
-
-// holds returns why a lease is not the execution's, in a transaction.
-func (x *execution) holds(id string, tx store.Tx) error {
-	x.mu.Lock()
-	var lease *pool.Lease
-	for _, p := range x.held {
-		if p.lease.ID == id {
-			lease = p.lease
-		}
-	}
-	x.mu.Unlock()
-	if lease == nil {
-		return fault.New(fault.Closed, "lease was given back")
-	}
-	return lease.CheckIn(tx)
-}
-
-// leased is the private connection recorded at a path, nil if it is not held.
-func (x *execution) leased(path string) *supervisor {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if p := x.held[path]; p != nil {
-		return p.sup
-	}
-	return nil
-}
-
-// adopt hands a connection that an earlier attempt had to the line it belongs to.
-func (x *execution) adopt(path string) *private {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.held[path]
-}
-
-// takeLeases leases again what earlier attempts had on lines that go on, so that
-// it is known what of their record still counts.
-func (x *execution) takeLeases(ctx context.Context) error {
-	all, taking := errgroup.WithContext(ctx)
-	for _, e := range x.rec.Leases() {
-		all.Go(func() error {
-			w, err := x.h.planned(e)
-			if err != nil {
-				return err
-			}
-			line, _ := strings.CutSuffix(e.Path, ledger.LeasePath("", e.Connection))
-			return newPrivate(x, line, w).acquire(taking, e.Lease)
-		})
-	}
-	if err := all.Wait(); err != nil || x.begun < 2 {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(x.h.pools)) {
-		x.warn("what an earlier attempt leased could not be given back", x.h.pools[name].pool.Load().EndLeft(ctx, x.id))
-	}
-	return nil
-}
-
-// source is the connection that an entry came from, as it is now: its line's own
-// if it is private. Nil without an error is a private one whose line has ended:
-// nothing can come of what became of it.
-func (x *execution) source(e *ledger.Entry) (*supervisor, error) {
-	if e.Lease == "" {
-		return x.models.resolve(connection.Name(e.Connection))
-	}
-	for at := strings.LastIndexByte(e.Path, '/'); at >= 0; at = strings.LastIndexByte(e.Path[:at], '/') {
-		if sup := x.leased(ledger.LeasePath(e.Path[:at], e.Connection)); sup != nil {
-			return sup, nil
-		}
-	}
-	return nil, nil
 }
 
 // queue says that the execution waits for room in a pool, which what its failed
