@@ -15,7 +15,7 @@ func TestTheContractIsWrittenDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(raw)
-	for _, v := range []any{runView{}, stepView{}, failureView{}, failure{}, approval{}} {
+	for _, v := range []any{runView{}, stepView{}, failureView{}, failure{}, approval{}, eventView{}} {
 		for i := range reflect.TypeOf(v).NumField() {
 			name, _, _ := strings.Cut(reflect.TypeOf(v).Field(i).Tag.Get("json"), ",")
 			if !strings.Contains(text, "`"+name+"`") {

@@ -42,6 +42,7 @@ func verbs() []*verb {
 		{"abort", []string{"<thread>"}, "end the turn that runs on a thread, or give up one that is kept (socket)", func(fs *flag.FlagSet, c *command) {
 			fs.StringVar(&c.reason, "reason", "", "`text` for the record")
 		}, runAbort},
+		inboxVerb(),
 		{"version", []string{}, "print the version of this program", nil, runVersion},
 		helpVerb(),
 	}
@@ -54,7 +55,7 @@ func helpVerb() *verb {
 const exitCodes = `0    done
 1    failed
 2    the command line is wrong
-3    there is no such execution, approval or turn
+3    there is no such execution, approval, turn or event
 4    the store or the socket cannot be reached, is held by another, or does not allow it
 5    refused: decided before, run out, another digest, or nobody said yes
 6    -timeout passed

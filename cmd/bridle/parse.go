@@ -21,7 +21,9 @@ type command struct {
 	timeout       time.Duration
 
 	limit                 int
-	before, state, thread string // of runs
+	before, state, thread string // of runs and events
+	trigger               string // of events
+	after                 uint64
 	reason, by            string // of decisions
 	digest, scope, form   string
 	output                string

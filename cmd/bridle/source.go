@@ -8,6 +8,7 @@ import (
 
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/ledger"
+	"github.com/bridle-dev/bridle/triggers"
 )
 
 // source is where executions are read from: a file, or a harness that runs.
@@ -22,6 +23,11 @@ type source interface {
 	// waiting returns at most so many of the approvals that wait for a decision,
 	// soonest to run out first.
 	waiting(ctx context.Context, limit int) ([]*approval, error)
+	// messages yields the events of an inbox as they were accepted, without their
+	// payloads.
+	messages(context.Context, triggers.InboxFilter) iter.Seq2[*message, error]
+	// message returns one. One that there is not is EXECUTION_UNKNOWN.
+	message(ctx context.Context, id string) (*message, error)
 	close() error
 }
 

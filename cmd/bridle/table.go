@@ -78,7 +78,7 @@ func paint(word string, head bool) string {
 	switch word {
 	case stateOK, stateDone:
 		code = "32"
-	case stateFailed, stateCancelled:
+	case stateFailed, stateCancelled, stateDead:
 		code = "31"
 	case stateUnknown, stateCut, stateWaiting, statePending:
 		code = "33"
