@@ -65,6 +65,7 @@ func script(v *vault) *scripted.Model {
 		}}),
 		scripted.Say(v.says("model text")),
 		scripted.Say("You are welcome."),
+		scripted.Say("Noted."), // about an event
 	)
 }
 
@@ -76,6 +77,7 @@ func (w *world) play() {
 	w.steps()
 	w.models()
 	w.approvals()
+	w.triggers()
 	w.reconnect()
 	w.look()
 	if err := w.h.Close(w.t.Context()); err != nil {

@@ -19,7 +19,7 @@ func newShop(v *vault) *inmemory.Provider {
 	return inmemory.New(inmemory.Options{
 		Surface:     "shop-" + v.of("identity"),
 		Credentials: slices.Collect(maps.Values(v.keptBy(byCredential))),
-		Events:      map[string]provider.EventType{"order.paid": {Replay: provider.ReplayCursor}},
+		Events:      map[string]provider.EventType{"order.paid": {Replay: provider.ReplayCursor}, "order.noted": {Replay: provider.ReplayCursor}},
 		Operations: map[string]inmemory.Operation{
 			"echo": {Run: func(_ context.Context, c *inmemory.Call) (*provider.CallResult, error) {
 				return &provider.CallResult{Value: c.Args()}, nil
@@ -29,6 +29,10 @@ func newShop(v *vault) *inmemory.Provider {
 			}},
 			"emit": {Run: func(_ context.Context, c *inmemory.Call) (*provider.CallResult, error) {
 				c.Emit("order.paid", map[string]string{"note": v.says("event"), v.of("event"): "name"})
+				return &provider.CallResult{}, nil
+			}},
+			"note": {Run: func(_ context.Context, c *inmemory.Call) (*provider.CallResult, error) {
+				c.Emit("order.noted", map[string]string{"note": v.says("trigger event"), v.of("trigger event"): "name"})
 				return &provider.CallResult{}, nil
 			}},
 			"photo": {

@@ -97,6 +97,11 @@ func sources() []source {
 		{"step error", byCredential, "inside the error of a step written in Go"},
 		{"step panic", byCredential, "inside the panic of a step written in Go"},
 		{"abort reason", byCredential, "inside the reason of an abort"},
+		{"trigger event", byCredential, "inside the payload of an event that a trigger accepts"},
+		{"trigger panic", byCredential, "inside the panic of the filter of a trigger"},
+		{"trigger error", byCredential, "inside the error of the input of a trigger"},
+		{"trigger input", byCredential, "said by the input of a trigger"},
+		{"drop reason", byCredential, "inside the reason for which an event is dropped"},
 	}
 }
 

@@ -85,8 +85,8 @@ func newWorld(t *testing.T, m *scripted.Model, v *vault) *world {
 	w.h, err = harness.New(harness.Config{
 		Name: "canary", Model: m, Connections: w.connections(), Store: file, Blobs: blobs, Secrets: w.resolver(),
 		Hooks: hooks(v), Approver: approver(v), Meter: w.meter, Tracer: w.tracer, Logger: log, Tools: w.tools(),
-		Budget: gates.Budget{Calls: 1000, Tokens: 1 << 20},
-		Audit:  gates.Audit{Sinks: []gates.Sink{gates.JSONLines(&w.lines), gates.StoreSink(file), gates.SlogSink(log), sink{v}}},
+		Budget: gates.Budget{Calls: 1000, Tokens: 1 << 20}, Triggers: listeners(v),
+		Audit: gates.Audit{Sinks: []gates.Sink{gates.JSONLines(&w.lines), gates.StoreSink(file), gates.SlogSink(log), sink{v}}},
 	})
 	if err != nil {
 		t.Fatal(err)
