@@ -99,19 +99,21 @@ func (p *Pool) make(ctx context.Context, i *instance, waited time.Duration, f fu
 	p.mu.Lock()
 	i.giveUp = cancel
 	p.mu.Unlock()
-	conn, hung, err := guard(bounded, p, func(ctx context.Context) (provider.Conn, error) { return f(ctx, &opts) },
-		func(conn provider.Conn, _ error) { p.late(i, conn) })
+	t, hung, err := guard(bounded, p, func(ctx context.Context) (thing, error) {
+		conn, err := f(ctx, &opts)
+		if err != nil {
+			return thing{conn: conn}, err
+		}
+		return p.meet(conn)
+	}, func(t thing, _ error) { p.late(i, t) })
 	if hung {
 		p.abandon(i)
 		return nil, err
 	}
-	if err == nil && conn == nil {
-		err = p.fail(fault.Unavailable, "provider made nothing and no error")
-	}
 	if err == nil {
-		err = p.record(ctx, i, conn)
+		err = p.record(ctx, i, t)
 	}
-	l, err := p.handOut(i, conn, err)
+	l, err := p.handOut(i, t, err)
 	if err != nil {
 		return nil, p.failed(err, fault.Unavailable)
 	}
@@ -126,8 +128,8 @@ func (p *Pool) acquired(l *Lease, waited time.Duration) {
 }
 
 // record writes down what was made, and that nobody took the lease meanwhile.
-func (p *Pool) record(ctx context.Context, i *instance, conn provider.Conn) error {
-	made := state(conn)
+func (p *Pool) record(ctx context.Context, i *instance, t thing) error {
+	made := t.state()
 	p.mu.Lock()
 	fence, err := i.rec.Fence, i.trackErr
 	i.rec.State = made
@@ -150,16 +152,12 @@ func (p *Pool) record(ctx context.Context, i *instance, conn provider.Conn) erro
 
 // handOut makes the lease of an instance, or ends the instance if it cannot be
 // had. The end is waited for, so that a caller that tries again finds room.
-func (p *Pool) handOut(i *instance, conn provider.Conn, err error) (*Lease, error) {
-	var id provider.Identity
-	if err == nil {
-		id = conn.Identity()
-	}
+func (p *Pool) handOut(i *instance, t thing, err error) (*Lease, error) {
 	p.mu.Lock()
-	i.conn = conn
+	i.thing = t
 	if err == nil && i.phase == making {
 		i.phase, i.acquired = leased, time.Now()
-		i.lease = newLease(i, id)
+		i.lease = newLease(i)
 		i.lease.Resumed = i.resumed
 		l := i.lease
 		p.mu.Unlock()
@@ -193,9 +191,9 @@ func (p *Pool) abandon(i *instance) {
 }
 
 // late ends what a provider made after nobody waited for it any more.
-func (p *Pool) late(i *instance, conn provider.Conn) {
+func (p *Pool) late(i *instance, t thing) {
 	p.mu.Lock()
-	i.conn, i.phase = conn, ending
+	i.thing, i.phase = t, ending
 	p.mu.Unlock()
 	p.finish(i)
 }

@@ -2,7 +2,6 @@ package pool
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -38,7 +37,7 @@ type instance struct {
 	// guarded by the pool's mu
 	phase    phase
 	rec      record
-	conn     provider.Conn
+	thing              // what was made; none until it is
 	lease    *Lease    // who has it
 	since    time.Time // when the last renewal that succeeded began
 	acquired time.Time
@@ -46,7 +45,9 @@ type instance struct {
 	giveUp   context.CancelFunc // ends its making
 	trackErr error              // a process could not be recorded
 	resumed  bool               // taken back from a holder that was gone
+	doubt    bool               // it may be there, although it could not be taken back
 	waited   bool               // it was kept: another process may have resumed it
+	left     bool               // its record stays, for others to reclaim
 	why      error              // why it ends
 	err      error              // what went wrong at the end
 
@@ -108,7 +109,7 @@ func (p *Pool) startEnd(i *instance, why error) {
 func (p *Pool) finish(i *instance) {
 	stays, err := p.end(i)
 	p.mu.Lock()
-	i.err = err
+	i.err, i.left = err, stays
 	if p.held[i.id] == i {
 		delete(p.held, i.id)
 		if stays {
@@ -128,12 +129,13 @@ func (p *Pool) finish(i *instance) {
 // and removes the record, unless something may live still: then it stays.
 func (p *Pool) end(i *instance) (stays bool, err error) {
 	p.mu.Lock()
-	conn, rec, waited := i.conn, i.rec, i.waited
+	conn, live, rec, waited, doubt := i.conn, i.live(), i.rec, i.waited, i.doubt
 	p.mu.Unlock()
 	if waited && rec.Reattach && !p.ours(&rec) {
+		p.letGo(conn)
 		return true, nil // releasing it would end what somebody else uses
 	}
-	if waited && p.detach(conn, &rec) {
+	if waited && live && p.detach(conn, &rec) {
 		return true, nil
 	}
 	hung := false
@@ -143,7 +145,7 @@ func (p *Pool) end(i *instance) (stays bool, err error) {
 	if err != nil || conn == nil {
 		note, failed := p.endProcesses(&rec)
 		err = errors.Join(p.failed(err, fault.Unavailable), note, failed)
-		if failed != nil || hung && (note != nil || len(rec.Processes) == 0) {
+		if failed != nil || (hung || doubt) && (note != nil || len(rec.Processes) == 0) {
 			return true, err
 		}
 	}
@@ -164,8 +166,13 @@ func (p *Pool) detach(conn provider.Conn, rec *record) bool {
 	p.mu.Lock()
 	closed := p.closed
 	p.mu.Unlock()
+	return closed && rec.Reattach && rec.State != nil && len(rec.Processes) == 0 && p.letGo(conn)
+}
+
+// letGo ends a connection and leaves its thing, where that can be.
+func (p *Pool) letGo(conn provider.Conn) bool {
 	d, ok := provider.Ability[provider.Detacher](conn)
-	if !closed || !ok || !rec.Reattach || rec.State == nil || len(rec.Processes) > 0 || !live(conn) {
+	if !ok {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), releaseLimit)
@@ -179,7 +186,7 @@ func (p *Pool) ours(rec *record) bool {
 	ctx, cancel := brief(p.ctx)
 	defer cancel()
 	now, err := p.load(ctx, rec.ID)
-	return err == nil && (now == nil || now.Fence == rec.Fence || now.Ending)
+	return err == nil && (now == nil || now.Fence == rec.Fence || now.Ending || now.Owner == p.owner.ID())
 }
 
 func (p *Pool) load(ctx context.Context, id string) (r *record, err error) {
@@ -285,13 +292,4 @@ func (p *Pool) track(ctx context.Context, i *instance, proc provider.Process) {
 		i.trackErr = err
 		p.mu.Unlock()
 	}
-}
-
-// state is what a successor reattaches by.
-func state(conn provider.Conn) json.RawMessage {
-	raw, err := json.Marshal(conn.Identity())
-	if err != nil {
-		return nil // an identity is three strings
-	}
-	return raw
 }

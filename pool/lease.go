@@ -34,8 +34,8 @@ type Lease struct {
 }
 
 // newLease hands an instance to a holder. mu is held.
-func newLease(i *instance, id provider.Identity) *Lease {
-	return &Lease{ID: i.id, Fence: i.rec.Fence, Conn: i.conn, Identity: id, Owner: i.rec.Owner,
+func newLease(i *instance) *Lease {
+	return &Lease{ID: i.id, Fence: i.rec.Fence, Conn: i.conn, Identity: i.identity, Owner: i.rec.Owner,
 		Execution: i.rec.Execution, Path: i.rec.Path, inst: i, done: make(chan struct{})}
 }
 
@@ -107,12 +107,10 @@ func (l *Lease) usable() error {
 		p.lose(l.inst, "lease could not be renewed for %s", HoldFor)
 		return l.err
 	}
-	select {
-	case <-l.Conn.Done():
+	if !l.inst.live() {
 		return p.fail(fault.Unavailable, "connection of the lease is gone")
-	default:
-		return nil
 	}
+	return nil
 }
 
 // lost ends what a look at the store found to be somebody else's.
@@ -120,12 +118,7 @@ func (l *Lease) lost() {
 	p := l.inst.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if l.inst.lease != l {
-		return
-	}
-	select {
-	case <-l.Conn.Done():
-	default:
+	if l.inst.lease == l && l.inst.live() {
 		p.lose(l.inst, "lease was taken by somebody else")
 	}
 }

@@ -123,16 +123,19 @@ func (p *Pool) takeKept(ctx context.Context, req *Request, i *instance) (*Lease,
 		return nil, p.failed(err, fault.StoreFailed)
 	}
 	var taken *record
-	if r != nil && !r.Ending && live(i.conn) {
+	p.mu.Lock()
+	t := i.thing
+	p.mu.Unlock()
+	now, silent := p.meet(t.conn)
+	if r != nil && !r.Ending && silent == nil && now.live() {
 		if taken, err = seize(ctx, p.owner.store, r, p.owner.ID(), false); err != nil {
 			return nil, p.failed(err, fault.StoreFailed)
 		}
 	}
-	id := i.conn.Identity()
 	p.mu.Lock()
 	if i.phase != kept {
 		p.mu.Unlock()
-		return nil, p.awaitEnd(ctx, i.over)
+		return nil, p.tooLate(ctx, i, taken)
 	}
 	if taken == nil {
 		p.startEnd(i, p.fail(fault.Unavailable, "connection of a kept lease is gone"))
@@ -141,7 +144,8 @@ func (p *Pool) takeKept(ctx context.Context, req *Request, i *instance) (*Lease,
 	}
 	i.rec.Fence, i.rec.Owner, i.phase, i.since = taken.Fence, taken.Owner, leased, time.Now()
 	i.expiry.Reset(HoldFor)
-	i.lease = newLease(i, id)
+	i.thing = now
+	i.lease = newLease(i)
 	i.lease.Resumed = true
 	l := i.lease
 	p.mu.Unlock()
@@ -149,18 +153,26 @@ func (p *Pool) takeKept(ctx context.Context, req *Request, i *instance) (*Lease,
 	return l, nil
 }
 
-func live(conn provider.Conn) bool {
-	select {
-	case <-conn.Done():
-		return false
-	default:
-		return true
+// tooLate waits for the end of an instance that began while its record was taken
+// for a resume, and gives its room back if that end could not, as it was another's
+// by then.
+func (p *Pool) tooLate(ctx context.Context, i *instance, taken *record) error {
+	if err := p.awaitEnd(ctx, i.over); err != nil || taken == nil {
+		return err
 	}
+	p.mu.Lock()
+	left := i.left
+	p.mu.Unlock()
+	if left {
+		return nil
+	}
+	_, err := p.owner.drop(ctx, taken)
+	return p.failed(err, fault.StoreFailed)
 }
 
 // takeBack takes over the lease of a holder that is dead or let it wait, and
-// connects to its instance. What does not answer, or answers as somebody else, is
-// ended.
+// connects to its instance. What is gone, or answers as somebody else, is ended;
+// what does not answer is reclaimed when it does.
 func (p *Pool) takeBack(ctx context.Context, r *record) (*Lease, error) {
 	again, ok := p.config.Provider.(provider.Reattacher)
 	taken, err := seize(ctx, p.owner.store, r, p.owner.ID(), !ok || r.State == nil)
@@ -182,22 +194,48 @@ func (p *Pool) takeBack(ctx context.Context, r *record) (*Lease, error) {
 	i.resumed = true
 	p.mu.Unlock()
 	l, err := p.make(ctx, i, 0, func(ctx context.Context, opts *provider.ConnectOptions) (provider.Conn, error) {
-		return p.reattach(ctx, again, taken, opts)
+		return p.reattach(ctx, again, i, opts)
 	})
-	if err != nil && ctx.Err() == nil && p.ctx.Err() == nil {
-		return nil, nil // its end, or its failure to end, is in the events
+	if err == nil || ctx.Err() != nil || p.ctx.Err() != nil {
+		return l, err
 	}
-	return l, err
+	p.notBack(i, r, err)
+	return nil, nil
 }
 
-// reattach accepts only the instance that was recorded.
-func (p *Pool) reattach(ctx context.Context, by provider.Reattacher, r *record, opts *provider.ConnectOptions) (provider.Conn, error) {
-	conn, err := by.Reattach(ctx, r.State, opts)
+// notBack tells what became of an instance that could not be taken back.
+func (p *Pool) notBack(i *instance, r *record, err error) {
+	p.mu.Lock()
+	left := i.left || i.phase == abandoned
+	p.mu.Unlock()
+	if left {
+		p.owner.stuck(r, err)
+		return
+	}
+	p.mu.Lock()
+	p.status.Reclaimed++
+	p.mu.Unlock()
+	p.owner.reclaimed(r, "cannot be taken back", err)
+}
+
+// reattach accepts only the instance that was recorded. Unless its provider says
+// that it is gone, what does not answer may be there still.
+func (p *Pool) reattach(ctx context.Context, by provider.Reattacher, i *instance, opts *provider.ConnectOptions) (provider.Conn, error) {
+	p.mu.Lock()
+	i.doubt = true
+	state := i.rec.State
+	p.mu.Unlock()
+	conn, err := by.Reattach(ctx, state, opts)
+	if err == nil || errors.Is(err, fault.NotSent) {
+		p.mu.Lock()
+		i.doubt = false
+		p.mu.Unlock()
+	}
 	if err != nil || conn == nil {
-		return nil, err
+		return conn, err
 	}
 	var was provider.Identity
-	if err := decode(r.State, &was); err != nil {
+	if err := decode(state, &was); err != nil {
 		return conn, err
 	}
 	if now := conn.Identity(); now.Instance != was.Instance {

@@ -86,8 +86,11 @@ func (p *Pool) due() (all []renewal) {
 	}
 	p.mu.Unlock()
 	for n, conn := range conns {
-		if conn != nil {
-			all[n].state = state(conn)
+		if conn == nil {
+			continue
+		}
+		if t, err := p.meet(conn); err == nil {
+			all[n].state = t.state()
 		}
 	}
 	return all
@@ -156,7 +159,7 @@ func (p *Pool) waiting() map[string]*instance {
 // moved reports whether a kept lease was taken by another process, and leaves it
 // to that one. mu is held.
 func (p *Pool) moved(i *instance, r *record) bool {
-	if r.Fence == i.rec.Fence {
+	if r.Fence == i.rec.Fence || r.Owner == p.owner.ID() { // a resume here is about to have it
 		return false
 	}
 	p.startEnd(i, p.fail(fault.Unavailable, "lease was resumed by another process"))
