@@ -187,6 +187,38 @@ func TestWhatRestsIsDropped(t *testing.T) {
 	})
 }
 
+// TestWhatIsRetriedDoesNotWaitForWhatIsBehind retries a message while the one
+// behind it is attempted, and fails.
+func TestWhatIsRetriedDoesNotWaitForWhatIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, memory(t), byLetter("t"))
+		w.cfg.Limits.Pause, w.cfg.Limits.MaxPause = time.Hour, time.Hour
+		var mended atomic.Bool
+		w.turn = func(_ context.Context, d *triggers.Delivery) error {
+			if d.Message == "peer:t:a2" {
+				time.Sleep(time.Minute)
+				return errors.New("no")
+			}
+			if !mended.Load() {
+				return fault.New(fault.OutcomeUnknown, "x")
+			}
+			return nil
+		}
+		w.start()
+		w.peers["peer"].add("a1", "a2")
+		synctest.Wait()
+		mended.Store(true)
+		if err := w.inbox.Retry(t.Context(), "peer:t:a1"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		if s := w.states()["peer:t:a1"]; s != triggers.Done {
+			t.Errorf("it is %s", s)
+		}
+		w.stop()
+	})
+}
+
 func TestRetryIsForTheDead(t *testing.T) {
 	w := newWorld(t, memory(t), trigger("t"), trigger("gone")).start()
 	w.peers["peer"].say(happened("e1", `7`, "1"))
