@@ -45,11 +45,11 @@ func (i *Inbox) accept(ctx context.Context, all []*arrival) error {
 			}
 		}
 	}
-	i.intake.end(fresh, false)
 	for s, p := range moved {
 		s.pass(p.left, p.at)
 	}
-	i.tellAccepted(all, moved)
+	i.tellAccepted(all, moved) // before their turns begin
+	i.intake.end(fresh, false)
 	return nil
 }
 

@@ -21,7 +21,8 @@ type attempt struct {
 }
 
 // attempt has a message delivered. over tells that it has its outcome, or must
-// not be touched any more; otherwise until is when to go on with its thread.
+// not be touched any more; otherwise until is when to go on with its thread, the
+// zero time if nothing could be recorded.
 func (i *Inbox) attempt(w *work) (until time.Time, over bool) {
 	a := &attempt{inbox: i, work: w}
 	if w.standing.State == Running && w.standing.Attempts >= i.attempts(w.trigger) {
@@ -114,7 +115,7 @@ func (i *Inbox) verdict(t *trigger, s standing, f *fault.Error) standing {
 		s.State = Pending
 		s.Next = now.Add(i.pause(s.Attempts))
 	}
-	s.Err = i.brief(f)
+	s.Err = bounded(f)
 	return s
 }
 
@@ -183,12 +184,11 @@ func (a *attempt) reconcile(err error) (until time.Time, over bool) {
 		return a.settled(*now)
 	case now.State == Pending && now.Updated.After(a.work.standing.Updated):
 		return time.Time{}, false // somebody retried it meanwhile
+	case a.inbox.stopping() || errors.Is(err, fault.Closed):
+		return time.Time{}, false
 	}
 	if err == nil {
 		err = fault.New(fault.StepFailed, "turn ended without its end being recorded")
-	}
-	if a.inbox.stopping() || errors.Is(err, fault.Closed) {
-		return time.Now().Add(a.inbox.limits.Pause), false
 	}
 	return a.record(err)
 }
@@ -208,6 +208,7 @@ func (a *attempt) record(err error) (until time.Time, over bool) {
 	if isFinal {
 		err = stop.error
 	}
+	failed := a.inbox.brief(err) // nothing is called within a transaction
 	var next standing
 	var gone bool
 	put := a.inbox.config.Store.Update(a.inbox.ctx, func(tx store.Tx) error {
@@ -221,7 +222,7 @@ func (a *attempt) record(err error) (until time.Time, over bool) {
 		if s.Attempts == a.work.standing.Attempts && s.State != Running {
 			s.Attempts++ // it did not come to Begin
 		}
-		next = a.inbox.verdict(a.work.trigger, *s, fault.From(err, fault.StepFailed))
+		next = a.inbox.verdict(a.work.trigger, *s, failed)
 		if isFinal {
 			next.State, next.Next = Dead, time.Time{}
 		}
@@ -239,7 +240,7 @@ func (a *attempt) record(err error) (until time.Time, over bool) {
 // later has the message delivered again after a pause: nothing could be recorded.
 func (a *attempt) later(text string, err error) (time.Time, bool) {
 	a.inbox.warn(a.work.trigger, text, err)
-	return time.Now().Add(a.inbox.limits.Pause), false
+	return time.Time{}, false
 }
 
 // settled counts and tells what was recorded.

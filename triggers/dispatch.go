@@ -36,27 +36,38 @@ func (i *Inbox) turn(one *lane) time.Time {
 	}
 	if seqs := i.lanes.read(one); len(seqs) > 0 {
 		if err := i.load(one, seqs); err != nil {
-			one.window = nil
 			i.warn(nil, "the inbox cannot read what comes next", err)
-			return time.Now().Add(i.limits.Pause)
+			return i.fail(one)
 		}
 	}
 	if len(one.window) == 0 {
 		return time.Time{}
 	}
 	w := one.window[0]
-	if w.standing.Next.After(time.Now()) {
+	// One that is further off than any pause is from before the clock was set back.
+	if pause := time.Until(w.standing.Next); pause > 0 && pause <= i.limits.MaxPause {
 		return w.standing.Next
 	}
 	until, over := i.attempt(w)
-	if !over {
-		one.window = nil // read anew
+	switch {
+	case !over && until.IsZero():
+		return i.fail(one)
+	case !over:
+		one.window, one.failed = nil, 0 // to be read anew
 		return until
 	}
 	i.lanes.over(one, w.seq)
 	one.window[0] = nil
-	one.window = one.window[1:]
+	one.window, one.failed = one.window[1:], 0
 	return time.Time{}
+}
+
+// fail has a lane rest from which nothing could be read, or about which nothing
+// recorded.
+func (i *Inbox) fail(one *lane) time.Time {
+	one.window = nil
+	one.failed++
+	return time.Now().Add(i.pause(one.failed))
 }
 
 // load reads the window of a lane. What is no longer there was dropped by another

@@ -313,6 +313,75 @@ func TestAnEndThatWasKeptCountsWhateverIsReturned(t *testing.T) {
 	}
 }
 
+// TestAPauseThatIsTooLongIsNone is what a clock that was set back looks like.
+func TestAPauseThatIsTooLongIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, memory(t), trigger("t"))
+		w.cfg.Limits.Pause, w.cfg.Limits.MaxPause = 24*time.Hour, 24*time.Hour
+		w.turn = func(_ context.Context, d *triggers.Delivery) error {
+			if d.Attempt == 1 {
+				return errors.New("no luck")
+			}
+			return nil
+		}
+		w.start()
+		w.peers["peer"].add("e1")
+		synctest.Wait()
+		w.stop()
+		w.cfg.Limits = triggers.InboxLimits{}
+		w.start()
+		synctest.Wait()
+		if s := w.status("t"); s.Done != 1 {
+			t.Errorf("status %+v", s)
+		}
+		w.stop()
+	})
+}
+
+func TestAStoreThatFailsIsAskedLessAndLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &mortal{Store: memory(t)}
+		w := newWorld(t, m, trigger("t"))
+		var n atomic.Int32
+		deliver := w.cfg.Deliver
+		w.cfg.Deliver = func(ctx context.Context, d *triggers.Delivery) error {
+			if n.Add(1) == 1 {
+				m.die(1, false)
+			}
+			return deliver(ctx, d)
+		}
+		w.start()
+		w.peers["peer"].add("e1")
+		time.Sleep(time.Hour)
+		if n := n.Load(); n < 60 || n > 140 {
+			t.Errorf("%d attempts in an hour", n)
+		}
+		m.live()
+		time.Sleep(2 * time.Minute)
+		if s := w.status("t"); s.Done != 1 {
+			t.Errorf("status %+v", s)
+		}
+		w.stop()
+	})
+}
+
+func TestEventsAreToldInTheirOrder(t *testing.T) {
+	w := newWorld(t, memory(t), trigger("t")).start()
+	for n := range 50 {
+		w.peers["peer"].add(fmt.Sprint("e", n))
+	}
+	w.idle()
+	w.stop()
+	accepted := map[any]bool{}
+	for _, ev := range w.told {
+		if ev.Type == event.InboxAccepted {
+			accepted[ev.Data["message"]] = true
+		} else if !accepted[ev.Data["message"]] {
+			t.Errorf("%s of %v was told before it was accepted", ev.Type, ev.Data)
+		}
+	}
+}
+
 func TestTriggersShareWhatTheSourceCannotTellApart(t *testing.T) {
 	one, two, three := trigger("one"), trigger("two"), trigger("three")
 	one.Args, two.Args, three.Args = map[string]any{"a": 1, "b": 2}, struct {

@@ -29,8 +29,8 @@ type lanes struct {
 	stopped bool
 }
 
-// lane is a thread that has messages. Its window belongs to the worker that has
-// the lane, everything else to lanes.
+// lane is a thread that has messages. Its window and what failed belong to the
+// worker that has the lane, everything else to lanes.
 type lane struct {
 	thread  provider.ThreadID
 	state   laneState
@@ -40,6 +40,7 @@ type lane struct {
 	place   int       // in the heap
 
 	window []*work // what was read of it
+	failed int     // times in a row that the store did not do
 }
 
 type laneState int

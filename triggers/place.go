@@ -252,11 +252,17 @@ func (i *Inbox) brief(err error) *fault.Error {
 	if i.config.Clean != nil {
 		err = i.config.Clean(err)
 	}
-	f := fault.From(err, fault.StepFailed)
-	const limit = 4 << 10
-	if text := f.Error(); len(text) > limit {
-		return &fault.Error{Code: f.Code, Connection: f.Connection, Op: f.Op, Step: f.Step,
-			Err: errors.New(strings.ToValidUTF8(text[:limit], "") + "…")}
+	return bounded(fault.From(err, fault.StepFailed))
+}
+
+// maxErrorText is how long the text of an error is that is kept, in bytes.
+const maxErrorText = 4 << 10
+
+func bounded(f *fault.Error) *fault.Error {
+	text := f.Error()
+	if len(text) <= maxErrorText {
+		return f
 	}
-	return f
+	return &fault.Error{Code: f.Code, Connection: f.Connection, Op: f.Op, Step: f.Step,
+		Err: errors.New(strings.ToValidUTF8(text[:maxErrorText], "") + "…")}
 }
