@@ -310,9 +310,10 @@ type (
 	}
 	// Detacher leaves a leased thing for Reattach.
 	Detacher interface {
-		// Detach ends the connection as Release does, but not the thing, for as long
-		// as the peer keeps what nobody is connected to. Release after it does
-		// nothing.
+		// Detach ends the connection as Release does, within the same bounds, but not
+		// the thing, for as long as the peer keeps what nobody is connected to. After
+		// that Release does nothing. After an error, or while Detach does not return,
+		// the caller may release, which ends the thing.
 		Detach(ctx context.Context) error
 	}
 	// Resetter brings the thing back to a known state.

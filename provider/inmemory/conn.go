@@ -98,10 +98,14 @@ func (c *conn) Release(ctx context.Context) error {
 }
 
 // Detach ends the connection as Release does and leaves the thing for Reattach.
+// If it returns an error, Release still ends the thing.
 func (c *conn) Detach(ctx context.Context) error {
-	c.detached.Store(true)
 	c.end(nil)
-	return c.settle(ctx)
+	err := c.settle(ctx)
+	if err == nil {
+		c.detached.Store(true)
+	}
+	return err
 }
 
 // settle waits for operations to end.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"runtime"
+	"sync"
 	"testing"
 	"weak"
 
@@ -163,5 +164,32 @@ func TestAReleasedThingIsForgotten(t *testing.T) {
 	runtime.GC()
 	if thing.Value() != nil {
 		t.Error("the thing is still held, with its operations and outcomes")
+	}
+}
+
+func TestAThingThatCouldNotBeLeftEndsWithItsRelease(t *testing.T) {
+	begun, end := make(chan struct{}), make(chan struct{})
+	p := inmemory.New(inmemory.Options{Provision: func(context.Context, *provider.ProvisionRequest) (inmemory.Options, error) {
+		return inmemory.Options{Operations: map[string]inmemory.Operation{
+			"deaf": inmemory.Func(func(context.Context, *inmemory.Call, any) (any, error) {
+				close(begun)
+				<-end
+				return nil, nil
+			})}}, nil
+	}})
+	defer p.Close()
+	c := provision(t, p, `{}`)
+	var calling sync.WaitGroup
+	calling.Go(func() { _, _ = call(t.Context(), c, "deaf") })
+	<-begun
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.(provider.Detacher).Detach(ctx); err == nil || len(p.Provisioned()) != 1 {
+		t.Errorf("Detach: %v, %d things", err, len(p.Provisioned()))
+	}
+	close(end)
+	calling.Wait()
+	if err := c.Release(t.Context()); err != nil || len(p.Provisioned()) != 0 {
+		t.Errorf("Release: %v, %d things", err, len(p.Provisioned()))
 	}
 }
