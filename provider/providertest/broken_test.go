@@ -17,6 +17,7 @@ import (
 
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/provider"
+	"github.com/bridle-dev/bridle/provider/inmemory"
 	"github.com/bridle-dev/bridle/provider/providertest"
 )
 
@@ -306,9 +307,43 @@ var brokenFakes = []struct {
 			return next(ctx, &own)
 		}}
 	}},
+	{"hands out one thing twice", "Provision/makes things of their own", func(*testing.T) *fake {
+		return &fake{provision: func(ctx context.Context, _ *provider.ProvisionRequest, opts *provider.ConnectOptions, next *inmemory.Provider) (provider.Conn, error) {
+			return first(next.Connect(ctx, opts))
+		}}
+	}},
+	{"provisions for nobody", "Provision/fails when its context has ended", func(*testing.T) *fake {
+		return &fake{provision: func(ctx context.Context, req *provider.ProvisionRequest, opts *provider.ConnectOptions, next *inmemory.Provider) (provider.Conn, error) {
+			return next.Provision(context.WithoutCancel(ctx), req, opts)
+		}}
+	}},
+	{"reattaches to another thing", "Reattach/a thing that is gone is NotSent", func(*testing.T) *fake {
+		return &fake{reattach: func(ctx context.Context, _ json.RawMessage, opts *provider.ConnectOptions, next *inmemory.Provider) (provider.Conn, error) {
+			return first(next.Connect(ctx, opts))
+		}}
+	}},
+	{"does not say that a thing is gone", "Reattach/takes back a thing whose connection died", func(*testing.T) *fake {
+		return &fake{reattach: func(context.Context, json.RawMessage, *provider.ConnectOptions, *inmemory.Provider) (provider.Conn, error) {
+			return nil, fault.New(fault.Unavailable, "no")
+		}}
+	}},
+	{"ends what it is to leave", "Detach/leaves the thing for Reattach", func(*testing.T) *fake {
+		return left(func(ctx context.Context, c provider.Conn) error { return c.Release(ctx) })
+	}},
+	{"stays connected", "Detach/leaves the thing for Reattach", func(*testing.T) *fake {
+		return left(func(context.Context, provider.Conn) error { return nil })
+	}},
 	{"goes on watching after stop", "Watch/is quiet after stop", func(*testing.T) *fake {
 		return &fake{wrap: func(c provider.Conn) provider.Conn { return restless{c} }}
 	}},
+}
+
+// first is the first of several connections.
+func first(conns []provider.Conn, err error) (provider.Conn, error) {
+	if err != nil {
+		return nil, err
+	}
+	return conns[0], nil
 }
 
 func TestKitRejectsBrokenProviders(t *testing.T) {

@@ -18,8 +18,10 @@ const planted = "pl4nted-credential"
 // fake is a correct provider, until its fields break it.
 type fake struct {
 	*thing
-	connect func(ctx context.Context, opts *provider.ConnectOptions, next connectFunc) ([]provider.Conn, error)
-	wrap    func(provider.Conn) provider.Conn
+	connect   func(ctx context.Context, opts *provider.ConnectOptions, next connectFunc) ([]provider.Conn, error)
+	provision func(ctx context.Context, req *provider.ProvisionRequest, opts *provider.ConnectOptions, next *inmemory.Provider) (provider.Conn, error)
+	reattach  func(ctx context.Context, state json.RawMessage, opts *provider.ConnectOptions, next *inmemory.Provider) (provider.Conn, error)
+	wrap      func(provider.Conn) provider.Conn
 }
 
 type connectFunc func(context.Context, *provider.ConnectOptions) ([]provider.Conn, error)
@@ -41,6 +43,24 @@ func (f *fake) Connect(ctx context.Context, opts *provider.ConnectOptions) ([]pr
 		}
 	}
 	return conns, err
+}
+
+func (f *fake) Provision(ctx context.Context, req *provider.ProvisionRequest, opts *provider.ConnectOptions) (provider.Conn, error) {
+	if f.provision != nil {
+		return f.provision(ctx, req, opts, f.peer)
+	}
+	c, err := f.peer.Provision(ctx, req, opts)
+	if err == nil && f.wrap != nil {
+		c = f.wrap(c)
+	}
+	return c, err
+}
+
+func (f *fake) Reattach(ctx context.Context, state json.RawMessage, opts *provider.ConnectOptions) (provider.Conn, error) {
+	if f.reattach != nil {
+		return f.reattach(ctx, state, opts, f.peer)
+	}
+	return f.peer.Reattach(ctx, state, opts)
 }
 
 // shell passes everything on but what is set.
@@ -103,6 +123,21 @@ func (e ear) Listen(ctx context.Context, req *provider.ListenRequest) (provider.
 	return e.listen(ctx, req, next)
 }
 
+// leaver is a Conn whose Detach is replaced.
+type leaver struct {
+	provider.Conn
+	detach func(context.Context, provider.Conn) error
+}
+
+func (l leaver) Unwrap() provider.Conn { return l.Conn }
+
+func (l leaver) Detach(ctx context.Context) error { return l.detach(ctx, l.Conn) }
+
+// left makes a fake whose provisioned connections detach differently.
+func left(detach func(context.Context, provider.Conn) error) *fake {
+	return &fake{wrap: func(c provider.Conn) provider.Conn { return leaver{c, detach} }}
+}
+
 // called makes a fake whose connections call differently. next is the right way.
 func called(call func(ctx context.Context, req *provider.CallRequest, next provider.Conn) (*provider.CallResult, error)) *fake {
 	return &fake{wrap: func(c provider.Conn) provider.Conn {
@@ -140,21 +175,22 @@ func config(make func(t *testing.T) *fake, patience time.Duration) providertest.
 			t.Cleanup(func() { f.peer.Close() })
 			return f
 		},
-		Abilities: providertest.Abilities{Reads: true, Events: true, Tasks: true, Watch: true},
-		Echo:      providertest.Call{Op: "echo", Args: json.RawMessage(`{"text":"hello"}`)},
-		Slow:      providertest.Call{Op: "block"},
-		Refuse:    providertest.Call{Op: "refuse"},
-		Broken:    []providertest.Call{{Op: "lose"}},
-		Once:      providertest.Call{Op: "pay"},
-		Task:      providertest.Call{Op: "render"},
-		Ask:       providertest.Call{Op: "ask"},
-		Emit:      func(_ *testing.T, p provider.Provider) { self(p).Emit("ticked", []int{1}) },
-		Kill:      func(_ *testing.T, p provider.Provider) { self(p).Drop() },
-		Silence:   func(_ *testing.T, p provider.Provider) { self(p).Fail("echo", inmemory.Fault{Hang: true}) },
-		Change:    func(_ *testing.T, p provider.Provider) { self(p).Reload() },
-		Acted:     func(_ *testing.T, p provider.Provider) []providertest.Call { return acted(self(p)) },
-		Secret:    planted,
-		Patience:  patience,
+		Abilities: providertest.Abilities{Reads: true, Events: true, Tasks: true, Watch: true,
+			Provision: true, Reattach: true, Detach: true},
+		Echo:     providertest.Call{Op: "echo", Args: json.RawMessage(`{"text":"hello"}`)},
+		Slow:     providertest.Call{Op: "block"},
+		Refuse:   providertest.Call{Op: "refuse"},
+		Broken:   []providertest.Call{{Op: "lose"}},
+		Once:     providertest.Call{Op: "pay"},
+		Task:     providertest.Call{Op: "render"},
+		Ask:      providertest.Call{Op: "ask"},
+		Emit:     func(_ *testing.T, p provider.Provider) { self(p).Emit("ticked", []int{1}) },
+		Kill:     func(_ *testing.T, p provider.Provider) { self(p).Drop() },
+		Silence:  func(_ *testing.T, p provider.Provider) { self(p).Fail("echo", inmemory.Fault{Hang: true}) },
+		Change:   func(_ *testing.T, p provider.Provider) { self(p).Reload() },
+		Acted:    func(_ *testing.T, p provider.Provider) []providertest.Call { return acted(self(p)) },
+		Secret:   planted,
+		Patience: patience,
 	}
 }
 
@@ -177,6 +213,9 @@ func options() inmemory.Options {
 	paid := 0
 	return inmemory.Options{
 		Credentials: []string{planted},
+		Provision: func(context.Context, *provider.ProvisionRequest) (inmemory.Options, error) {
+			return options(), nil
+		},
 		Operations: map[string]inmemory.Operation{
 			"echo":  inmemory.Func(func(_ context.Context, _ *inmemory.Call, a any) (any, error) { return a, nil }),
 			"block": inmemory.Func(block),
