@@ -195,7 +195,7 @@ func (h *AgentHarness) checkPool(name connection.Name, e connection.Entry) error
 	if e.Pool == nil || e.Provider == nil || name.Check() != nil {
 		return nil
 	}
-	return pool.Check((&pooled{entry: newSupervisor(h, nil, name, e)}).config())
+	return pool.Check(h.pools[name].config())
 }
 
 // checkTools finds bad tools among those of the harness, and tools of one name.

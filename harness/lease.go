@@ -29,8 +29,9 @@ type private struct {
 	path string        // of its lease in the ledger and in the pool
 	turn chan struct{} // holds one token while somebody makes it
 
-	sup   *supervisor // nil until it is made; guarded by turn
-	lease *pool.Lease // guarded by turn
+	// Set once, by whoever has turn, before it is among those that are held.
+	sup   *supervisor
+	lease *pool.Lease
 }
 
 func newPrivate(x *execution, line string, w *wish) *private {
@@ -90,7 +91,7 @@ func (l *leases) slot(w *wish) (*private, error) {
 	defer l.mu.Unlock()
 	p := l.own[w.name]
 	if p == nil {
-		if p = l.x.adopt(ledger.LeasePath(l.line, string(w.name))); p == nil {
+		if p = l.x.leased(ledger.LeasePath(l.line, string(w.name))); p == nil {
 			p = newPrivate(l.x, l.line, w)
 		}
 		if l.own == nil {
@@ -108,18 +109,15 @@ func (l *leases) slot(w *wish) (*private, error) {
 // one that it began on.
 func (l *leases) find(name connection.Name) *supervisor {
 	for ; l != nil; l = l.up {
-		l.mu.Lock()
-		p := l.own[name]
-		l.mu.Unlock()
-		if p != nil {
-			return l.x.leased(p.path)
+		if p := l.x.leased(ledger.LeasePath(l.line, string(name))); p != nil {
+			return p.sup
 		}
 	}
 	return nil
 }
 
 // acquire leases the connection, taking one back that was leased before if that
-// is still there. The caller holds turn.
+// is still there. The caller holds turn, or is the only one to know of it.
 func (p *private) acquire(ctx context.Context, before string) (err error) {
 	x, w := p.x, p.wish
 	ctx, end := x.h.span(ctx, event.Span{Kind: event.SpanConnect, Name: string(w.name), Thread: x.thread, Execution: x.id, Connection: string(w.name)})
@@ -135,7 +133,18 @@ func (p *private) acquire(ctx context.Context, before string) (err error) {
 		x.warn("a connection that could not be used was not given back", lease.Release(context.WithoutCancel(ctx)))
 		return err
 	}
+	if p.sup.settled(ctx) != nil {
+		return ended(ctx) // if it is lost already, whoever uses it is told why
+	}
 	return nil
+}
+
+// leased is the private connection that is held for the path of a lease; nil if
+// none is.
+func (x *execution) leased(path string) *private {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.held[path]
 }
 
 // relabelled gives an error of a pool the name that the step knows.
@@ -162,7 +171,7 @@ func (p *private) take(ctx context.Context, lease *pool.Lease) error {
 	p.sup, p.lease = sup, lease
 	x.mu.Unlock()
 	sup.begin(context.WithoutCancel(ctx), l)
-	return sup.settled(ctx)
+	return nil
 }
 
 // queue says that the execution waits for room in a pool, which what its failed

@@ -33,7 +33,7 @@ func newPools(h *AgentHarness) map[connection.Name]*pooled {
 	return pools
 }
 
-// poolConfig is a pool of the configuration, without its owner.
+// config is a pool of the configuration, without its owner.
 func (p *pooled) config() pool.Config {
 	e := p.entry.entry
 	return pool.Config{Name: string(p.entry.name), Provider: e.Provider, Max: e.Pool.Max, Setup: e.Pool.Setup, Options: p.entry.options()}
@@ -92,7 +92,7 @@ func (h *AgentHarness) closePools(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// poolStatus is what is known about a pool.
+// status is what is known about a pool.
 func (p *pooled) status() connection.Status {
 	st := connection.Status{Name: p.entry.name, State: connection.Idle}
 	if made := p.pool.Load(); made != nil {

@@ -29,6 +29,7 @@ func (w *wish) plan() plan {
 	return plan{w.from, w.fresh, w.ask.Setup, w.ask.Profile, w.ask.Wait}
 }
 
+// planned is the wish that a lease was recorded with.
 func (h *AgentHarness) planned(e *ledger.Entry) (*wish, error) {
 	var made plan
 	if err := json.Unmarshal(e.Output, &made); err != nil {
@@ -41,23 +42,6 @@ func (h *AgentHarness) planned(e *ledger.Entry) (*wish, error) {
 			At(e.Connection, "").WithHint("Resume it with the pool in Config.Connections.")
 	}
 	return w, nil
-}
-
-// leased is the private connection recorded at a path, nil if it is not held.
-func (x *execution) leased(path string) *supervisor {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if p := x.held[path]; p != nil {
-		return p.sup
-	}
-	return nil
-}
-
-// adopt hands a connection that an earlier attempt had to the line it belongs to.
-func (x *execution) adopt(path string) *private {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.held[path]
 }
 
 // takeLeases leases again what earlier attempts had on lines that go on, so that
@@ -91,8 +75,8 @@ func (x *execution) source(e *ledger.Entry) (*supervisor, error) {
 		return x.models.resolve(connection.Name(e.Connection))
 	}
 	for at := strings.LastIndexByte(e.Path, '/'); at >= 0; at = strings.LastIndexByte(e.Path[:at], '/') {
-		if sup := x.leased(ledger.LeasePath(e.Path[:at], e.Connection)); sup != nil {
-			return sup, nil
+		if p := x.leased(ledger.LeasePath(e.Path[:at], e.Connection)); p != nil {
+			return p.sup, nil
 		}
 	}
 	return nil, nil

@@ -118,15 +118,15 @@ func (s *sending) route(ctx context.Context, to connection.Name) (*gates.Target,
 // routed finds the connection that the references in a call belong to, if its
 // caller may use it.
 func (s *sending) routed(to connection.Name) (*supervisor, error) {
-	sup, err := s.at.find(to), error(nil)
+	sup := s.at.find(to)
 	if sup == nil {
-		sup, err = s.x.models.resolve(to)
+		sup, _ = s.x.models.resolve(to) // none is refused like one that may not be used
 	}
 	granted := sup == s.from
 	if s.grants != nil {
 		granted = s.grants(to, s.op)
 	}
-	if err == nil && granted {
+	if sup != nil && granted {
 		return sup, nil
 	}
 	return nil, fault.New(fault.RefUnknown, "the caller may not use the connection that the reference belongs to").
