@@ -9,8 +9,41 @@ import (
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/gates"
+	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/provider"
 )
+
+// checkReplaced looks whether what the record is about is still there. Results
+// that came from a thing that was replaced count for nothing any more: they are
+// dropped where that is safe or allowed, and else the run is refused.
+func (x *execution) checkReplaced(ctx context.Context) error {
+	r := &replacement{x: x, known: x.rec.Known(), gone: map[*ledger.Entry]bool{},
+		lost: map[connection.Name]*supervisor{}, repeats: map[connection.Name]bool{}}
+	for _, e := range r.known {
+		if e.Connection == "" {
+			continue
+		}
+		name := connection.Name(e.Connection)
+		sup, err := x.source(e)
+		if err != nil {
+			return err
+		}
+		if sup == nil {
+			continue
+		}
+		now, err := sup.identity(ctx, name)
+		if err != nil {
+			return err
+		}
+		if replaced(e.Identity, now) {
+			r.gone[e], r.lost[name] = true, sup
+		}
+	}
+	if len(r.lost) == 0 {
+		return nil
+	}
+	return x.dropReplaced(ctx, r)
+}
 
 // dropReplaced drops what was recorded against things that were replaced, with
 // all that followed from it, if each of the things may be repeated by its own
@@ -72,6 +105,16 @@ func (r *replacement) names() []string {
 		all = append(all, string(name))
 	}
 	return all
+}
+
+// identity waits for a connection and says which incarnation it is.
+func (s *supervisor) identity(ctx context.Context, name connection.Name) (provider.Identity, error) {
+	l, err := s.await(ctx, name)
+	if err != nil {
+		return provider.Identity{}, placed(err, fault.Unavailable, string(name))
+	}
+	_, now := l.current()
+	return now, nil
 }
 
 // mayRepeat reports whether what was done on a connection may be done again on

@@ -12,7 +12,6 @@ import (
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/ledger"
-	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/steps"
 	"github.com/bridle-dev/bridle/store"
 )
@@ -258,46 +257,4 @@ func (h *AgentHarness) trim(ctx context.Context) {
 	if err != nil {
 		h.emit(event.Event{Type: event.Warning, Text: "old executions could not be removed", Err: err})
 	}
-}
-
-// checkReplaced looks whether what the record is about is still there. Results
-// that came from a thing that was replaced count for nothing any more: they are
-// dropped where that is safe or allowed, and else the run is refused.
-func (x *execution) checkReplaced(ctx context.Context) error {
-	r := &replacement{x: x, known: x.rec.Known(), gone: map[*ledger.Entry]bool{},
-		lost: map[connection.Name]*supervisor{}, repeats: map[connection.Name]bool{}}
-	for _, e := range r.known {
-		if e.Connection == "" {
-			continue
-		}
-		name := connection.Name(e.Connection)
-		sup, err := x.source(e)
-		if err != nil {
-			return err
-		}
-		if sup == nil {
-			continue
-		}
-		now, err := sup.identity(ctx, name)
-		if err != nil {
-			return err
-		}
-		if replaced(e.Identity, now) {
-			r.gone[e], r.lost[name] = true, sup
-		}
-	}
-	if len(r.lost) == 0 {
-		return nil
-	}
-	return x.dropReplaced(ctx, r)
-}
-
-// identity waits for a connection and says which incarnation it is.
-func (s *supervisor) identity(ctx context.Context, name connection.Name) (provider.Identity, error) {
-	l, err := s.await(ctx, name)
-	if err != nil {
-		return provider.Identity{}, placed(err, fault.Unavailable, string(name))
-	}
-	_, now := l.current()
-	return now, nil
 }
