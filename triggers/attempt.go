@@ -46,7 +46,7 @@ func died(attempts int) *fault.Error {
 func (a *attempt) deliver() (err error) {
 	w := a.work
 	a.begun = w.standing
-	a.begun.State, a.begun.Begun, a.begun.Updated, a.begun.Next = Running, true, time.Now(), time.Time{}
+	a.begun.State, a.begun.Begun, a.begun.Updated, a.begun.Next = Running, true, nanosOf(time.Now()), 0
 	a.begun.Attempts++
 	if a.raw, err = json.Marshal(&a.begun); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (a *attempt) check(tx store.Tx, want ...[]byte) error {
 // verdict is what becomes of a message after an attempt.
 func (i *Inbox) verdict(t *trigger, s standing, f *fault.Error) standing {
 	now := time.Now()
-	s.Updated, s.Next, s.Err = now, time.Time{}, nil
+	s.Updated, s.Next, s.Err = nanosOf(now), 0, nil
 	switch {
 	case f == nil:
 		s.State = Done
@@ -113,7 +113,7 @@ func (i *Inbox) verdict(t *trigger, s standing, f *fault.Error) standing {
 		s.State = Dead
 	default:
 		s.State = Pending
-		s.Next = now.Add(i.pause(s.Attempts))
+		s.Next = nanosOf(now.Add(i.pause(s.Attempts)))
 	}
 	s.Err = bounded(f)
 	return s
@@ -182,7 +182,7 @@ func (a *attempt) reconcile(err error) (until time.Time, over bool) {
 		return time.Time{}, true // somebody dropped it meanwhile, and told so
 	case !now.live(), now.State == Pending && now.Attempts > a.work.standing.Attempts:
 		return a.settled(*now)
-	case now.State == Pending && now.Updated.After(a.work.standing.Updated):
+	case now.State == Pending && now.Updated > a.work.standing.Updated:
 		return time.Time{}, false // somebody retried it meanwhile
 	case a.inbox.stopping() || errors.Is(err, fault.Closed):
 		return time.Time{}, false
@@ -224,7 +224,7 @@ func (a *attempt) record(err error) (until time.Time, over bool) {
 		}
 		next = a.inbox.verdict(a.work.trigger, *s, failed)
 		if isFinal {
-			next.State, next.Next = Dead, time.Time{}
+			next.State, next.Next = Dead, 0
 		}
 		return putStanding(tx, a.work.seq, &next)
 	})
@@ -246,5 +246,5 @@ func (a *attempt) later(text string, err error) (time.Time, bool) {
 // settled counts and tells what was recorded.
 func (a *attempt) settled(s standing) (until time.Time, over bool) {
 	a.inbox.tell(a.work.trigger, a.work.message, a.work.seq, s)
-	return s.Next, !s.live()
+	return s.Next.time(), !s.live()
 }

@@ -45,8 +45,8 @@ func (i *Inbox) turn(one *lane) time.Time {
 	}
 	w := one.window[0]
 	// One that is further off than any pause is from before the clock was set back.
-	if pause := time.Until(w.standing.Next); pause > 0 && pause <= i.limits.MaxPause {
-		return w.standing.Next
+	if pause := time.Until(w.standing.Next.time()); pause > 0 && pause <= i.limits.MaxPause {
+		return w.standing.Next.time()
 	}
 	until, over := i.attempt(w)
 	switch {
@@ -170,7 +170,7 @@ func (i *Inbox) enter(f *foundMessage) {
 		}
 		return
 	}
-	f.trigger.book.enter(f.seq, f.standing.At)
+	f.trigger.book.enter(f.seq, f.standing.At.time())
 	i.room.take(1)
 	i.lanes.add(f.standing.Thread, f.seq)
 }

@@ -28,7 +28,7 @@ func BenchmarkDrain(b *testing.B) {
 
 func benchBare(b *testing.B, threads int) {
 	s := boltStore(b)
-	standing := make([]byte, 230)
+	standing := make([]byte, 140)
 	for n := 0; n < b.N; n += 256 {
 		err := s.Update(b.Context(), func(tx kv.Tx) error {
 			for i := n; i < min(n+256, b.N); i++ {

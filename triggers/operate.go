@@ -89,7 +89,7 @@ func readMessage(tx store.Tx, seq uint64) (*Message, error) {
 		return nil, err
 	}
 	return &Message{ID: m.ID, Execution: m.Execution, Trigger: m.Trigger, Connection: m.Connection, Thread: m.Thread,
-		State: s.State, Event: m.Event, Seq: seq, Accepted: m.At, Updated: s.Updated, Attempts: s.Attempts, Next: s.Next,
+		State: s.State, Event: m.Event, Seq: seq, Accepted: m.At, Updated: s.Updated.time(), Attempts: s.Attempts, Next: s.Next.time(),
 		Err: s.Err, Reason: s.Reason}, nil
 }
 
@@ -181,7 +181,7 @@ func (i *Inbox) Retry(ctx context.Context, id string) error {
 			message.Thread, message.Event, message.Unplaced = at.thread, at.event, false
 		}
 	}
-	next.Thread, next.Updated = message.Thread, time.Now()
+	next.Thread, next.Updated = message.Thread, nanosOf(time.Now())
 	if err := i.revive(ctx, before, &message, next); err != nil {
 		return err
 	}
@@ -272,7 +272,7 @@ func (i *Inbox) Drop(ctx context.Context, id, reason string) error {
 			return err
 		}
 		next := *f.standing
-		next.State, next.Reason, next.Updated, next.Next = Dropped, reason, time.Now(), time.Time{}
+		next.State, next.Reason, next.Updated, next.Next = Dropped, reason, nanosOf(time.Now()), 0
 		return putStanding(tx, f.seq, &next)
 	})
 	if err != nil {

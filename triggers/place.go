@@ -90,7 +90,7 @@ func (i *Inbox) take(ctx context.Context, t *trigger, ev Event) (*item, error) {
 	}
 	m := stored{ID: messageID(&t.Trigger, id), Execution: newExecution(), Trigger: t.ID, Connection: t.Connection, At: time.Now()}
 	it := &item{trigger: t, content: digestOf(seen)}
-	it.standing = standing{State: Pending, Trigger: t.ID, At: m.At, Updated: m.At}
+	it.standing = standing{State: Pending, Trigger: t.ID, At: nanosOf(m.At), Updated: nanosOf(m.At)}
 	placed, ok, err := i.settleIn(ctx, t, seen)
 	switch {
 	case passing(err):

@@ -57,13 +57,26 @@ type standing struct {
 	State    MessageState      `json:"state"`
 	Trigger  ID                `json:"trigger"`
 	Thread   provider.ThreadID `json:"thread"`
-	At       time.Time         `json:"at"` // when it was accepted
-	Updated  time.Time         `json:"updated"`
+	At       nanos             `json:"at"` // when it was accepted
+	Updated  nanos             `json:"updated"`
 	Attempts int               `json:"attempts,omitempty"` // since it was retried by hand
 	Begun    bool              `json:"begun,omitempty"`    // there is an execution
-	Next     time.Time         `json:"next,omitzero"`
+	Next     nanos             `json:"next,omitempty"`
 	Err      *fault.Error      `json:"err,omitempty"`
 	Reason   string            `json:"reason,omitempty"`
+}
+
+// nanos is a time in nanoseconds since 1970, 0 for none. A number is read and
+// written in a tenth of the time that a date takes, and a standing has three.
+type nanos int64
+
+func nanosOf(t time.Time) nanos { return nanos(t.UnixNano()) }
+
+func (at nanos) time() time.Time {
+	if at == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, int64(at)).UTC()
 }
 
 // live tells that it has no outcome yet.

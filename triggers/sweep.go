@@ -117,9 +117,9 @@ func (s *sweeper) outcomes(ctx context.Context) (over, dead []outcome, err error
 			return err
 		}
 		if at.State == Dead {
-			dead = append(dead, outcome{seq, at.Updated})
+			dead = append(dead, outcome{seq, at.Updated.time()})
 		} else {
-			over = append(over, outcome{seq, at.Updated})
+			over = append(over, outcome{seq, at.Updated.time()})
 		}
 		return nil
 	})
@@ -187,7 +187,7 @@ func (s *sweeper) remove(ctx context.Context, old []outcome) error {
 func removeMessage(tx store.Tx, o outcome, dead map[ID]int) error {
 	key := orderKey(o.seq)
 	now, ok, err := fetch[standing](tx, endedBucket, key)
-	if err != nil || !ok || !now.Updated.Equal(o.at) {
+	if err != nil || !ok || !now.Updated.time().Equal(o.at) {
 		return err
 	}
 	m, ok, err := fetch[stored](tx, messagesBucket, key)

@@ -83,7 +83,7 @@ func placed(err error, t *trigger) error {
 // tell counts and tells what became of a message.
 func (i *Inbox) tell(t *trigger, m *stored, seq uint64, s standing) {
 	ev := about("", m)
-	ev.Duration = s.Updated.Sub(s.At)
+	ev.Duration = s.Updated.time().Sub(s.At.time())
 	switch s.State {
 	case Done:
 		ev.Type = event.InboxDone
@@ -94,7 +94,7 @@ func (i *Inbox) tell(t *trigger, m *stored, seq uint64, s standing) {
 		i.leave(t, seq)
 		t.book.add(func(b *TriggerStatus) { b.Dead++ })
 	default:
-		ev.Type, ev.Duration = event.InboxRetried, max(0, s.Next.Sub(s.Updated))
+		ev.Type, ev.Duration = event.InboxRetried, max(0, s.Next.time().Sub(s.Updated.time()))
 		if s.Err != nil {
 			ev.Err = s.Err
 		}
