@@ -70,20 +70,25 @@ func (h *AgentHarness) keptOn(ctx context.Context, thread ThreadID) (id Executio
 	if err != nil {
 		return "", nil, err
 	}
+	waiting = slices.DeleteFunc(waiting, func(m *ledger.Message) bool { return m.Thread != thread || m.Execution == "" })
 	for _, m := range waiting {
-		if m.Thread != thread || m.Execution == "" {
-			continue
+		x, ok, err := h.ledger.Execution(ctx, m.Execution)
+		switch {
+		case err != nil:
+			return "", nil, err
+		case ok && x.Kept:
+			return x.ID, messagesOf(waiting, x.ID), nil
 		}
-		if id == "" {
-			if x, ok, err := h.ledger.Execution(ctx, m.Execution); err != nil {
-				return "", nil, err
-			} else if ok && x.Kept {
-				id = x.ID
-			}
-		}
+	}
+	return "", nil, nil
+}
+
+// messagesOf are those that wait for an execution.
+func messagesOf(waiting []*ledger.Message, id ExecutionID) (messages []string) {
+	for _, m := range waiting {
 		if m.Execution == id {
 			messages = append(messages, m.ID)
 		}
 	}
-	return id, messages, nil
+	return messages
 }

@@ -92,8 +92,7 @@ func (l *listening) attend() {
 // late reports whether an event happened after the deadline. One that did not
 // leaves time for the next.
 func (l *listening) late(ev provider.Event) bool {
-	quiet := ev.Kind == provider.EventCursor || ev.Kind == provider.EventGap
-	if l.lull == nil || quiet || ev.Time.IsZero() {
+	if l.lull == nil || quiet(ev) || ev.Time.IsZero() {
 		return false
 	}
 	if ev.Time.After(l.deadline) {

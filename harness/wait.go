@@ -249,12 +249,16 @@ func (l *listening) match(ctx context.Context, sub provider.Subscription) (provi
 		if l.failed = 0; ev.Cursor != "" {
 			l.cursor = ev.Cursor
 		}
-		quiet := ev.Kind == provider.EventCursor || ev.Kind == provider.EventGap
-		if !quiet && (l.filter == nil || l.filter(seen)) {
+		if !quiet(ev) && (l.filter == nil || l.filter(seen)) {
 			return seen, nil
 		}
 	}
 	return provider.Event{}, fault.New(fault.Unavailable, "stream of events ended").At(string(l.call.Connection), l.call.Op)
+}
+
+// quiet reports whether an event only says something of the stream.
+func quiet(ev provider.Event) bool {
+	return ev.Kind == provider.EventCursor || ev.Kind == provider.EventGap
 }
 
 // see takes an event through the gates, and tells about a gap.

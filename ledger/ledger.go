@@ -168,8 +168,8 @@ func (l *Ledger) Result(ctx context.Context, id provider.ExecutionID) (out json.
 
 // Asked is a message that a turn began with, as Input has it.
 type Asked struct {
-	Message string          `json:"message"`
-	Items   json.RawMessage `json:"items"`
+	Message string          `json:"message"` // its id
+	Items   json.RawMessage `json:"items"`   // a list of model items
 }
 
 // Input returns what an execution began with: the input of a run, or the messages

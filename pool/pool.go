@@ -93,7 +93,8 @@ func New(c Config) (*Pool, error) {
 	return p, nil
 }
 
-// Check finds the mistakes that New would find, but for a missing Owner.
+// Check finds the mistakes that New would find, but for a missing Owner, and as
+// New does. It asks nobody and starts nothing.
 func Check(c Config) error {
 	if _, err := setupsOf(c); err != nil {
 		return fault.From(err, fault.ConnectionInvalid).At(c.Name, "")
