@@ -36,7 +36,7 @@ func TestWhatIsKeptStaysUntilItIsResumedOrGivenUp(t *testing.T) {
 		must(t, within(t, s, keep))
 		x, _, err := l.Execution(t.Context(), "x")
 		must(t, err)
-		if x.State != ledger.Failed || !x.Kept || x.Err != why.Error() || x.Attempts != 1 {
+		if x.State != ledger.Failed || !x.Kept || x.Err != why.Error() || x.Attempts != 1 { //allow:errtext it is the text that is kept
 			t.Errorf("kept as %+v", x)
 		}
 		if _, failed, ok, err := l.Result(t.Context(), "x"); !ok || err != nil || !errors.Is(failed, fault.StepInvalid) {
