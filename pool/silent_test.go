@@ -47,7 +47,7 @@ func TestAThingThatCannotBeReachedIsNotForgotten(t *testing.T) {
 				if l.Resumed || leases(t, s) != 2 {
 					t.Fatalf("%d leases, resumed %v", leases(t, s), l.Resumed)
 				}
-				time.Sleep(pool.ReclaimAfter + 2*pool.RenewEvery)
+				time.Sleep(pool.ReclaimAfter + 2*pool.RenewEvery) //allow:sleep the time of a bubble
 				if thing.ended.Load() == 0 || leases(t, s) != 1 {
 					t.Errorf("released %d times, %d leases", thing.ended.Load(), leases(t, s))
 				}
@@ -89,7 +89,7 @@ func TestConnectionsThatPanicAreContained(t *testing.T) {
 			}}, 1)
 			l, err := p.Acquire(t.Context(), pool.Request{Execution: "x"})
 			if err == nil {
-				time.Sleep(hours) // it is renewed all the same
+				time.Sleep(hours) //allow:sleep the time of a bubble, in which it is renewed all the same
 				if err := l.Check(t.Context()); err != nil {
 					t.Error(err)
 				}
@@ -118,7 +118,7 @@ type slow struct {
 func (s *slow) Update(ctx context.Context, f func(store.Tx) error) error {
 	err := s.Store.Update(ctx, f)
 	if s.next.CompareAndSwap(true, false) {
-		time.Sleep(pool.RenewEvery + time.Second)
+		time.Sleep(pool.RenewEvery + time.Second) //allow:sleep the time of a bubble
 	}
 	return err
 }
