@@ -52,7 +52,7 @@ type Call struct {
 	// Lease is the lease under which the caller uses the connection, "" for one
 	// that is not pooled.
 	Lease string
-	// Pool is the pool that it was leased from.
+	// Pool is the pool that it was leased from, "" for one that is not pooled.
 	Pool connection.Name
 	// Secrets are the places in Args whose author put a secret there. In Args
 	// stands {"$secret": name}; the value takes its place just before sending.
