@@ -1,6 +1,7 @@
 package triggers
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -55,19 +56,42 @@ func deleteParts(tx store.Tx, seq uint64, length int) error {
 
 // getMessage reads what was accepted, with its whole payload.
 func getMessage(tx store.Tx, seq uint64) (*stored, bool, error) {
-	m, ok, err := fetch[stored](tx, messagesBucket, orderKey(seq))
-	if ok && err == nil && m.Large > 0 {
+	value, ok, err := tx.Get(messagesBucket, orderKey(seq))
+	if !ok || err != nil {
+		return nil, false, err
+	}
+	m, err := readStored(value)
+	if err == nil && m.Large > 0 {
 		m.Event.Payload, err = getParts(tx, seq, m.Large)
 	}
-	return m, ok, err
+	return m, true, err
 }
 
-// bytes are a message's record, and the payload if that is kept apart.
+// bytes are a message's record, and the payload if that is kept apart. A record
+// is a line of JSON and the payload as it came, which need not be looked through
+// to be read.
 func (m stored) bytes() (record, apart []byte, err error) {
-	if m.Large = 0; len(m.Event.Payload) > maxInline {
-		apart, m.Event.Payload = m.Event.Payload, nil
+	payload := m.Event.Payload
+	if m.Event.Payload, m.Large = nil, 0; len(payload) > maxInline {
+		apart, payload = payload, nil
 		m.Large = len(apart)
 	}
 	record, err = json.Marshal(m)
-	return record, apart, err
+	return append(append(record, '\n'), payload...), apart, err
+}
+
+// readStored reads a record, without a payload that is kept apart.
+func readStored(record []byte) (*stored, error) {
+	line, payload, ok := bytes.Cut(record, []byte("\n"))
+	if !ok {
+		return nil, fault.New(fault.StoreFailed, "record of the inbox has no end")
+	}
+	m := new(stored)
+	if err := readRecord(line, m); err != nil {
+		return nil, err
+	}
+	if len(payload) > 0 {
+		m.Event.Payload = payload
+	}
+	return m, nil
 }

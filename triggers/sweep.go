@@ -190,11 +190,15 @@ func removeMessage(tx store.Tx, o outcome, dead map[ID]int) error {
 	if err != nil || !ok || !now.Updated.time().Equal(o.at) {
 		return err
 	}
-	m, ok, err := fetch[stored](tx, messagesBucket, key)
+	record, ok, err := tx.Get(messagesBucket, key)
 	if err != nil {
 		return err
 	}
 	if ok {
+		m, err := readStored(record)
+		if err != nil {
+			return err
+		}
 		if err := deleteParts(tx, o.seq, m.Large); err != nil {
 			return err
 		}
