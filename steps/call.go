@@ -34,16 +34,6 @@ func (s Call) StepID() ID { return s.ID }
 // Kind implements Step.
 func (s Call) Kind() Kind { return KindCall }
 
-// Target is the connection that is called.
-func (s Call) Target() connection.Name { return target(s.Connection, s.Handle) }
-
-func target(name connection.Name, h *connection.Handle) connection.Name {
-	if h != nil {
-		return h.Name()
-	}
-	return name
-}
-
 func (s Call) decode(out json.RawMessage) (json.RawMessage, error) { return out, nil }
 
 func (s Call) visit(v *Visitor) {

@@ -12,7 +12,6 @@ import (
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/model"
-	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/steps"
 )
 
@@ -187,13 +186,4 @@ func TestVisitSeesTheWholeTree(t *testing.T) {
 		t.Errorf("visited (-want +got):\n%s", diff)
 	}
 	steps.Visit(tree, steps.Visitor{})
-}
-
-func TestTargets(t *testing.T) {
-	if got := (steps.Call{Connection: "a"}).Target(); got != "a" {
-		t.Errorf("call: got %s", got)
-	}
-	if got := (steps.Wait{Handle: connection.Named("b"), Filter: func(provider.Event) bool { return true }}).Target(); got != "b" {
-		t.Errorf("wait: got %s", got)
-	}
 }

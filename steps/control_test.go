@@ -266,7 +266,7 @@ func TestCallPassesComputedArguments(t *testing.T) {
 	type args struct{ N int }
 	h := newHouse(t)
 	h.call = func(_ context.Context, path steps.Path, s *steps.Call, _ json.RawMessage) (json.RawMessage, error) {
-		if s.ArgsFrom != nil || s.Target() != "shop" || path != "/c#1" {
+		if s.ArgsFrom != nil || s.Handle.Name() != "shop" || path != "/c#1" {
 			t.Errorf("got %+v at %s", s, path)
 		}
 		return json.Marshal(s.Args)

@@ -47,9 +47,6 @@ func (s Wait) StepID() ID { return s.ID }
 // Kind implements Step.
 func (s Wait) Kind() Kind { return KindWait }
 
-// Target is the connection that is listened to.
-func (s Wait) Target() connection.Name { return target(s.Connection, s.Handle) }
-
 func (s Wait) decode(out json.RawMessage) (Waited[json.RawMessage], error) {
 	return Decode[Waited[json.RawMessage]](out)
 }
