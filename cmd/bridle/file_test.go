@@ -68,7 +68,7 @@ func TestApprovalsOfAStoreAreListedUntilTheyRunOut(t *testing.T) {
 	if a.State != "pending" || a.call() != "shop pay" || a.Execution != "slow" || a.Digest == "" || a.Identity.Instance != "web-1" || a.Asked.IsZero() {
 		t.Errorf("lists %+v", a)
 	}
-	if a.Args != nil && len(a.Args) > maxListed || a.Args == nil && len(a.Preview) != min(a.ArgsBytes, maxListed) {
+	if len(a.Args) > maxListed || a.Args == nil && len(a.Preview) != min(a.ArgsBytes, maxListed) {
 		t.Errorf("shows %d bytes of arguments and %d of %d", len(a.Args), len(a.Preview), a.ArgsBytes)
 	}
 	for _, args := range [][]string{{"runs", "-json"}, {"show", "slow", "-json"}, {"show", "slow"}} {

@@ -24,12 +24,11 @@ type parcel struct {
 	Door string `json:"door"`
 }
 
-// doorbell is a harness that opens the doors of parcels, unless one is stuck.
+// doorbell is a harness that opens the doors of parcels, but those that are stuck.
 type doorbell struct {
 	t     *testing.T
 	h     *harness.AgentHarness
 	rings *triggers.Source
-	stuck string
 }
 
 func newDoorbell(t *testing.T, s store.Store) *doorbell {
