@@ -299,3 +299,27 @@ func TestB140ADuplicateDoesNotMoveThePositionBack(t *testing.T) {
 	}
 	w.stop()
 }
+
+// TestWhatWasKeptByATransactionThatFailedIsDelivered goes on in the same process
+// after a store did what it said it had not done.
+func TestWhatWasKeptByATransactionThatFailedIsDelivered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &mortal{Store: memory(t)}
+		w := newWorld(t, m, trigger("t"))
+		w.start()
+		synctest.Wait()
+		m.die(1, true)
+		w.peers["peer"].add("e1")
+		synctest.Wait()
+		m.live()
+		w.peers["peer"].add("e2")
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff([]string{"peer:t:e1", "peer:t:e2"}, w.began()); diff != "" {
+			t.Error(diff)
+		}
+		if s := w.status("t"); s.Done != 2 || s.Pending != 0 {
+			t.Errorf("status %+v", s)
+		}
+		w.stop()
+	})
+}

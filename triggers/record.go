@@ -118,7 +118,7 @@ func orderKey(seq uint64) string {
 
 func orderOf(key string) (uint64, error) {
 	seq, err := strconv.ParseUint(key, 16, 64)
-	if err != nil {
+	if err != nil || orderKey(seq) != key {
 		return 0, fault.New(fault.StoreFailed, "key %s of the inbox cannot be read", fault.Quote(key))
 	}
 	return seq, nil
