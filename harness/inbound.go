@@ -42,7 +42,7 @@ func (h *AgentHarness) openInbox(ctx context.Context) error {
 	var err error
 	in.inbox, err = triggers.OpenInbox(ctx, triggers.InboxConfig{
 		Store: h.store, Triggers: all, Limits: h.config.Inbox, Provider: h.providerOf, Args: in.args,
-		Listen: in.listen, See: in.see, Seal: in.seal, Natural: in.natural, Deliver: in.deliver, Emit: h.emit,
+		Listen: in.listen, See: in.see, Seal: in.seal, Natural: in.natural, Clean: h.chain.Error, Deliver: in.deliver, Emit: h.emit,
 	})
 	h.inbound = in
 	return err
