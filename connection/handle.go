@@ -53,7 +53,8 @@ type HandleOptions[S any] struct {
 	// are refused.
 	Setup S
 	// Wait bounds how long the first use waits for room in a pool that is full. 0 is
-	// 5 minutes; negative does not wait.
+	// 5 minutes; negative does not wait. The error is pool_timeout, at once if all
+	// that the pool may have is held by the steps around the one that waits.
 	Wait time.Duration
 }
 

@@ -52,10 +52,10 @@ type execution struct {
 	usage  model.Usage
 	spoken map[steps.Path][]model.Item // by model steps that run, for their records
 	held   map[string]*private         // what is leased, by the path of its lease
-	parked []*private                  // of them, those of parallel paths that failed
-	queued map[*pooled]int             // how many lines wait for room in a pool
+	over   bool                        // nothing is leased any more
 
-	recorded []*ledger.Entry // of model steps of earlier attempts; set before steps run
+	crowded  map[string]*private // what earlier attempts leased, is gone, and has no room; set before steps run
+	recorded []*ledger.Entry     // of model steps of earlier attempts; set before steps run
 }
 
 // run attaches connections, which have been checked along with what the steps
@@ -68,7 +68,7 @@ func (x *execution) run(ctx context.Context, s steps.Step, u *uses, input json.R
 	x.scope = newScope(x.h, x.h.scope, set)
 	x.models = newScope(x.h, x.scope, u.attach)
 	x.calls, x.told, x.pins = map[string]bool{}, map[string]bool{}, map[pinned]*gates.Catalog{}
-	x.spoken, x.held, x.queued = map[steps.Path][]model.Item{}, map[string]*private{}, map[*pooled]int{}
+	x.spoken, x.held, x.crowded = map[steps.Path][]model.Item{}, map[string]*private{}, map[string]*private{}
 	defer func() { x.release(ctx, err) }()
 	// Connections outlive the steps that are cut: release stops them.
 	x.scope.start(context.WithoutCancel(ctx))

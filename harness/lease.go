@@ -2,6 +2,8 @@ package harness
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/bridle-dev/bridle/connection"
@@ -60,6 +62,10 @@ func (r *runtime) connect(ctx context.Context, name connection.Name, handle *con
 // get returns the line's private connection of that name, or the execution's if
 // that is wanted.
 func (l *leases) get(ctx context.Context, w *wish) (*supervisor, error) {
+	if err := l.unlike(w); err != nil {
+		return nil, err
+	}
+	asks := l
 	for w.fresh != connection.FreshPath && l.up != nil {
 		l = l.up
 	}
@@ -74,11 +80,43 @@ func (l *leases) get(ctx context.Context, w *wish) (*supervisor, error) {
 		return nil, ended(ctx)
 	}
 	if p.sup == nil {
-		if err := p.acquire(ctx, ""); err != nil {
+		if err := p.acquire(ctx, "", func(int) error { return asks.makeRoom(ctx, w) }); err != nil {
 			return nil, err
 		}
 	}
 	return p.sup, nil
+}
+
+// unlike refuses a name that means another connection on this line or on one that
+// it began on.
+func (l *leases) unlike(w *wish) error {
+	for ; l != nil; l = l.up {
+		l.mu.Lock()
+		p := l.own[w.name]
+		l.mu.Unlock()
+		if p != nil && !p.wish.same(w) {
+			return otherHandle(w.name)
+		}
+	}
+	return nil
+}
+
+// makeRoom ends what failed lines left in a pool that is full. Waiting is of no
+// use if what is there belongs to lines that go on for as long as this one.
+func (l *leases) makeRoom(ctx context.Context, w *wish) error {
+	w.pool.unpark(ctx)
+	held := 0
+	for ; l != nil; l = l.up {
+		for _, p := range l.all() {
+			if p.wish.pool == w.pool {
+				held++
+			}
+		}
+	}
+	if held < w.pool.most() {
+		return nil
+	}
+	return w.pool.crowded()
 }
 
 // slot is the place of a private connection on its line, which an earlier
@@ -117,14 +155,15 @@ func (l *leases) find(name connection.Name) *supervisor {
 }
 
 // acquire leases the connection, taking one back that was leased before if that
-// is still there. The caller holds turn, or is the only one to know of it.
-func (p *private) acquire(ctx context.Context, before string) (err error) {
+// is still there. full is asked when there is no room. The caller holds turn, or is
+// the only one to know of it.
+func (p *private) acquire(ctx context.Context, before string, full func(own int) error) (err error) {
 	x, w := p.x, p.wish
 	ctx, end := x.h.span(ctx, event.Span{Kind: event.SpanConnect, Name: string(w.name), Thread: x.thread, Execution: x.id, Connection: string(w.name)})
 	defer func() { end(err) }()
-	defer x.queue(ctx, w.pool)()
+	defer w.pool.queue()()
 	ask := w.ask
-	ask.Execution, ask.Path, ask.Resume = x.id, p.path, before
+	ask.Execution, ask.Path, ask.Resume, ask.Full = x.id, p.path, before, full
 	lease, err := w.pool.pool.Load().Acquire(ctx, ask)
 	if err != nil {
 		return x.h.chain.Error(relabelled(err, w.name))
@@ -166,49 +205,34 @@ func (p *private) take(ctx context.Context, lease *pool.Lease) error {
 	if err != nil {
 		return err
 	}
-	x.mu.Lock()
-	x.held[p.path] = p
-	p.sup, p.lease = sup, lease
-	x.mu.Unlock()
 	sup.begin(context.WithoutCancel(ctx), l)
-	return nil
+	if err = p.hold(sup, lease); err != nil {
+		brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit)
+		defer cancel()
+		x.warn("a private connection was not let go of cleanly", sup.stop(brief))
+	}
+	return err
 }
 
-// queue says that the execution waits for room in a pool, which what its failed
-// paths left may give. The returned function ends that.
-func (x *execution) queue(ctx context.Context, p *pooled) func() {
+// hold makes a connection one of the execution's, which ends it, unless the
+// execution has ended.
+func (p *private) hold(sup *supervisor, lease *pool.Lease) error {
+	x := p.x
 	x.mu.Lock()
-	x.queued[p]++
-	var left []*private
-	if st := p.pool.Load().Status(); st.Open >= st.MaxOpen {
-		for _, one := range x.parked {
-			if one.wish.pool == p {
-				left = append(left, one)
-			}
-		}
+	defer x.mu.Unlock()
+	if x.over {
+		return fault.New(fault.Closed, "run has ended").At(string(p.wish.name), "")
 	}
-	x.mu.Unlock()
-	for _, one := range left {
-		one.giveBack(ctx, false)
-	}
-	return func() {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		x.queued[p]--
-	}
+	x.held[p.path] = p
+	p.sup, p.lease = sup, lease
+	return nil
 }
 
 // end gives back what a line leased. If the line failed it is kept for a resume
 // until the run has ended, unless somebody waits for its room.
 func (l *leases) end(ctx context.Context, err error) {
 	for _, p := range l.all() {
-		l.x.mu.Lock()
-		keep := err != nil && l.x.queued[p.wish.pool] == 0
-		if keep {
-			l.x.parked = append(l.x.parked, p)
-		}
-		l.x.mu.Unlock()
-		if !keep {
+		if err == nil || !p.wish.pool.park(p) {
 			p.giveBack(ctx, false)
 		}
 	}
@@ -231,10 +255,8 @@ func (l *leases) all() []*private {
 // resume.
 func (x *execution) endLeases(ctx context.Context, keep bool) {
 	x.mu.Lock()
-	var all []*private
-	for _, p := range x.held {
-		all = append(all, p)
-	}
+	x.over = true
+	all := slices.Collect(maps.Values(x.held))
 	x.mu.Unlock()
 	var ending sync.WaitGroup
 	for _, p := range all {
@@ -248,11 +270,15 @@ func (p *private) giveBack(ctx context.Context, keep bool) {
 	x := p.x
 	x.mu.Lock()
 	there := x.held[p.path] == p
-	delete(x.held, p.path)
+	if there {
+		delete(x.held, p.path)
+		delete(x.pins, pinned{p.wish.name, p.lease})
+	}
 	x.mu.Unlock()
 	if !there {
 		return
 	}
+	p.wish.pool.forget(p)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit)
 	defer cancel()
 	x.warn("a private connection was not let go of cleanly", p.sup.stop(ctx))

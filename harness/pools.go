@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/bridle-dev/bridle/connection"
@@ -19,6 +20,10 @@ import (
 type pooled struct {
 	pool  atomic.Pointer[pool.Pool] // nil until the harness has started
 	entry *supervisor               // of which only the settings are used: it is never started
+
+	mu     sync.Mutex
+	queued int               // how many lines wait for a connection
+	parked map[*private]bool // what lines that failed left for a resume
 }
 
 // newPools holds the entries that are pools. Connections are made when steps
@@ -27,7 +32,7 @@ func newPools(h *AgentHarness) map[connection.Name]*pooled {
 	pools := map[connection.Name]*pooled{}
 	for name, entry := range h.config.Connections {
 		if entry.Pool != nil {
-			pools[name] = &pooled{entry: newSupervisor(h, nil, name, entry)}
+			pools[name] = &pooled{entry: newSupervisor(h, nil, name, entry), parked: map[*private]bool{}}
 		}
 	}
 	return pools
@@ -101,6 +106,54 @@ func (p *pooled) status() connection.Status {
 	return st
 }
 
+// most is how many connections there may be at once.
+func (p *pooled) most() int { return p.entry.entry.Pool.Max }
+
+// crowded is the error of a line for which there cannot be room.
+func (p *pooled) crowded() error {
+	return fault.New(fault.PoolTimeout, "all connections that there may be at once, %d, belong to steps that wait for this one", p.most()).
+		WithHint("Raise Pool.Max, or let steps share a connection by using the same handle.")
+}
+
+// queue says that a line waits for a connection. The returned function ends that.
+func (p *pooled) queue() func() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queued++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.queued--
+	}
+}
+
+// park keeps what a line that failed leased, unless somebody waits for its room.
+func (p *pooled) park(one *private) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.queued > 0 {
+		return false
+	}
+	p.parked[one] = true
+	return true
+}
+
+// unpark ends what was kept, as its room is wanted.
+func (p *pooled) unpark(ctx context.Context) {
+	p.mu.Lock()
+	all := slices.Collect(maps.Keys(p.parked))
+	p.mu.Unlock()
+	for _, one := range all {
+		one.giveBack(ctx, false)
+	}
+}
+
+func (p *pooled) forget(one *private) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.parked, one)
+}
+
 // wish is the connection that a step asks for.
 type wish struct {
 	name  connection.Name // by which steps and records know it
@@ -156,5 +209,10 @@ func (h *AgentHarness) speaks(name connection.Name, profile *provider.Profile) e
 		At(string(name), "").WithHint("Add its definition to Config.Profiles.")
 }
 
-// same reports whether two wishes for one name are for the same connection.
-func (w *wish) same(other *wish) bool { return reflect.DeepEqual(w, other) }
+// same reports whether two wishes for one name are for the same connection, however
+// long they wait for it.
+func (w *wish) same(other *wish) bool {
+	a, b := w.plan(), other.plan()
+	a.Wait, b.Wait = 0, 0
+	return w.name == other.name && reflect.DeepEqual(a, b)
+}

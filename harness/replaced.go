@@ -109,7 +109,7 @@ func (r *replacement) names() []string {
 
 // identity waits for a connection and says which incarnation it is.
 func (s *supervisor) identity(ctx context.Context, name connection.Name) (provider.Identity, error) {
-	l, err := s.await(ctx, name)
+	l, err := s.await(ctx, s.as(name))
 	if err != nil {
 		return provider.Identity{}, placed(err, fault.Unavailable, string(name))
 	}
@@ -120,7 +120,7 @@ func (s *supervisor) identity(ctx context.Context, name connection.Name) (provid
 // mayRepeat reports whether what was done on a connection may be done again on
 // what is there now by what is known of it, whoever allowed it or not.
 func (s *supervisor) mayRepeat(ctx context.Context, name connection.Name) bool {
-	l, err := s.await(ctx, name)
+	l, err := s.await(ctx, s.as(name))
 	if err != nil {
 		return false
 	}

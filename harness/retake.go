@@ -49,17 +49,18 @@ func (h *AgentHarness) planned(e *ledger.Entry) (*wish, error) {
 func (x *execution) takeLeases(ctx context.Context) error {
 	all, taking := errgroup.WithContext(ctx)
 	for _, e := range x.rec.Leases() {
-		all.Go(func() error {
-			w, err := x.h.planned(e)
-			if err != nil {
-				return err
-			}
-			line, _ := strings.CutSuffix(e.Path, ledger.LeasePath("", e.Connection))
-			return newPrivate(x, line, w).acquire(taking, e.Lease)
-		})
+		all.Go(func() error { return x.takeAgain(taking, e) })
 	}
 	if err := all.Wait(); err != nil || x.begun < 2 {
 		return err
+	}
+	for p, made := range x.crowded { // there is no room for it, and none of the others came to anything
+		if x.standIn(made.wish.pool) == nil {
+			if err := made.acquire(ctx, "", nil); err != nil {
+				return err
+			}
+			delete(x.crowded, p)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(x.h.pools)) {
 		x.warn("what an earlier attempt leased could not be given back", x.h.pools[name].pool.Load().EndLeft(ctx, x.id))
@@ -67,17 +68,68 @@ func (x *execution) takeLeases(ctx context.Context) error {
 	return nil
 }
 
+// takeAgain leases what one line had. If that is gone, and other lines of the run
+// have all the room, the line leases anew when it comes to it: lines that had their
+// things one after another do not need them all at once.
+func (x *execution) takeAgain(ctx context.Context, e *ledger.Entry) error {
+	w, err := x.h.planned(e)
+	if err != nil {
+		return err
+	}
+	line, _ := strings.CutSuffix(e.Path, ledger.LeasePath("", e.Connection))
+	p, crowded := newPrivate(x, line, w), false
+	err = p.acquire(ctx, e.Lease, func(own int) error {
+		if crowded = own >= w.pool.most(); crowded {
+			return w.pool.crowded()
+		}
+		return nil
+	})
+	if !crowded {
+		return err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.crowded[p.path] = p
+	return nil
+}
+
+// standIn is a connection that the execution has of a pool, nil if it has none.
+func (x *execution) standIn(of *pooled) *supervisor {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, p := range x.held {
+		if p.wish.pool == of {
+			return p.sup
+		}
+	}
+	return nil
+}
+
 // source is the connection that an entry came from, as it is now: its line's own
-// if it is private. Nil without an error is a private one whose line has ended:
-// nothing can come of what became of it.
+// if it is private, or another of its pool if that is gone and its line has none
+// yet. Nil without an error is a private one whose line has ended: nothing can come
+// of what became of it.
 func (x *execution) source(e *ledger.Entry) (*supervisor, error) {
 	if e.Lease == "" {
 		return x.models.resolve(connection.Name(e.Connection))
 	}
 	for at := strings.LastIndexByte(e.Path, '/'); at >= 0; at = strings.LastIndexByte(e.Path[:at], '/') {
-		if p := x.leased(ledger.LeasePath(e.Path[:at], e.Connection)); p != nil {
+		path := ledger.LeasePath(e.Path[:at], e.Connection)
+		if p := x.leased(path); p != nil {
 			return p.sup, nil
+		}
+		if p := x.crowded[path]; p != nil {
+			return x.standIn(p.wish.pool), nil
 		}
 	}
 	return nil, nil
+}
+
+// as is what a supervisor calls the connection of that name: a private one may
+// stand for another of its pool.
+func (s *supervisor) as(name connection.Name) connection.Name {
+	if s.pool != "" {
+		return s.name
+	}
+	return name
 }

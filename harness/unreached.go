@@ -29,7 +29,7 @@ func (x *execution) acts(e *ledger.Entry) bool {
 func (x *execution) catalog(e *ledger.Entry) *gates.Catalog {
 	if sup, err := x.source(e); err == nil && sup != nil {
 		for _, l := range sup.snapshot() {
-			if l.name == connection.Name(e.Connection) {
+			if l.name == sup.as(connection.Name(e.Connection)) {
 				catalog, _ := l.current()
 				return catalog
 			}

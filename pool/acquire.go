@@ -29,6 +29,11 @@ type Request struct {
 	// Wait is how long to wait for room. 0 is the pool's Wait; negative does not
 	// wait. ctx bounds it too. A wait that ran out is pool_timeout.
 	Wait time.Duration
+	// Full is asked when there is no room, before the request waits and whenever the
+	// leases of the pool changed and there still is none; own is how many of them are
+	// of the same execution. It may give room back, which is looked for again even
+	// if the request does not wait. An error ends the request. Nil is nobody.
+	Full func(own int) error
 	// Resume is the ID of a lease that this run had before. If its instance is
 	// there still it is taken back, whatever the pool's room; else there is a new
 	// one, whose ID and identity are others.

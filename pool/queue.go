@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/store"
 )
 
@@ -90,6 +91,9 @@ func (p *Pool) take(ctx context.Context, w *waiter, req *Request, now bool) (r *
 			return nil, false, p.full(0)
 		}
 		queued = true
+		if err := req.full(0); err != nil {
+			return nil, true, err
+		}
 		select {
 		case <-w.first:
 		case <-ctx.Done():
@@ -98,12 +102,19 @@ func (p *Pool) take(ctx context.Context, w *waiter, req *Request, now bool) (r *
 	}
 	changed, stop := p.owner.store.Changed(leaseBucket, leasePrefix(p.config.Name))
 	defer stop()
-	for {
-		if r, err = p.claim(ctx, req); r != nil || err != nil {
+	for again := false; ; again = true {
+		r, own, err := p.claim(ctx, req)
+		if r != nil || err != nil {
 			return r, queued, p.failed(err, fault.StoreFailed)
 		}
-		if now {
+		if err := req.full(own); err != nil {
+			return nil, queued, err
+		}
+		switch {
+		case now && again:
 			return nil, false, p.full(0)
+		case now:
+			continue
 		}
 		queued = true
 		select {
@@ -114,13 +125,22 @@ func (p *Pool) take(ctx context.Context, w *waiter, req *Request, now bool) (r *
 	}
 }
 
-// claim records a new lease if there is room.
-func (p *Pool) claim(ctx context.Context, req *Request) (*record, error) {
-	var made *record
+// full asks whether waiting makes sense.
+func (r *Request) full(own int) error {
+	if r.Full == nil {
+		return nil
+	}
+	return r.Full(own)
+}
+
+// claim records a new lease if there is room, and counts those of the same
+// execution.
+func (p *Pool) claim(ctx context.Context, req *Request) (made *record, own int, err error) {
 	foreign := 0
-	err := p.owner.store.Update(ctx, func(tx store.Tx) error {
+	err = p.owner.store.Update(ctx, func(tx store.Tx) error {
 		made = nil
 		all, err := records(tx, leasePrefix(p.config.Name))
+		own = of(all, req.Execution)
 		if foreign = p.others(all); err != nil || len(all) >= p.config.Max {
 			return err
 		}
@@ -135,7 +155,7 @@ func (p *Pool) claim(ctx context.Context, req *Request) (*record, error) {
 		return put(tx, leaseBucket, made.key(), made)
 	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,7 +163,17 @@ func (p *Pool) claim(ctx context.Context, req *Request) (*record, error) {
 	if made != nil {
 		p.hold(made)
 	}
-	return made, nil
+	return made, own, nil
+}
+
+// of counts the leases of an execution.
+func of(all []*record, execution provider.ExecutionID) (n int) {
+	for _, r := range all {
+		if r.Execution == execution {
+			n++
+		}
+	}
+	return n
 }
 
 // others counts the leases of other processes.
