@@ -52,6 +52,10 @@ func (r *runtime) Leave(ctx context.Context, path steps.Path, rec steps.Recorded
 	if said := r.x.said(path); len(said) > 0 {
 		e.Items, e.Line = encode(said), r.line
 	}
+	if ledger.Outermost(e.Path) {
+		r.x.rec.Conclude(e)
+		return nil
+	}
 	return r.x.rec.Settle(ctx, e)
 }
 

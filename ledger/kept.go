@@ -56,7 +56,7 @@ func end(tx store.Tx, r *record, s State, failed *fault.Error, now time.Time) er
 		return err
 	}
 	r.ended(s, failed, now)
-	if err := putRecord(tx, r); err != nil {
+	if err := put(tx, executionsBucket, string(r.ID), r); err != nil { // the attempt is the same
 		return err
 	}
 	return tx.Put(endedBucket, endedKey(r), []byte(r.ID))

@@ -392,6 +392,38 @@ func TestDamagedRecordsAreErrors(t *testing.T) {
 	}
 }
 
+func TestTheOutermostStepIsWrittenWithTheEnd(t *testing.T) {
+	s := store.Memory()
+	g := begin(t, open(t, s), "x")
+	must(t, g.Settle(t.Context(), done("/a#1/b#1", "1")))
+	g.Conclude(done("/a#1", `"`+strings.Repeat("long", 100_000)+`"`))
+	entries := func() (paths []string) {
+		for e, err := range open(t, s).Entries(t.Context(), "x") {
+			must(t, err)
+			paths = append(paths, e.Path)
+		}
+		return paths
+	}
+	if diff := cmp.Diff([]string{"/a#1/b#1"}, entries()); diff != "" {
+		t.Errorf("before the end (-want +got):\n%s", diff)
+	}
+	must(t, g.End(t.Context(), ledger.Done, nil, nil, nil))
+	if diff := cmp.Diff([]string{"/a#1", "/a#1/b#1"}, entries()); diff != "" {
+		t.Errorf("after it (-want +got):\n%s", diff)
+	}
+	if x, _, _ := open(t, s).Execution(t.Context(), "x"); x.Steps != 2 {
+		t.Errorf("%d steps", x.Steps)
+	}
+}
+
+func TestWithoutAnEndTheOutermostStepRunsAgain(t *testing.T) {
+	s := store.Memory()
+	begin(t, open(t, s), "x").Conclude(done("/a#1", "1"))
+	if e := crashed(t, s).Meet("/a#1", "call"); e != nil {
+		t.Errorf("recorded is %+v", e)
+	}
+}
+
 func TestPathsSettleInParallel(t *testing.T) {
 	s := store.Memory()
 	g := begin(t, open(t, s), "x")

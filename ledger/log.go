@@ -31,6 +31,8 @@ type Log struct {
 	uses  map[string]map[string]provider.Identity // by path of what is not settled
 	met   map[string]string                       // kinds of steps that run, by path
 
+	concluded []Entry // that End writes
+
 	reruns map[provider.Key]int // of calls, by the key of the first time
 }
 
@@ -272,19 +274,7 @@ func (g *Log) Settle(ctx context.Context, e Entry) error {
 		return nil
 	}
 	kept := g.settled(e)
-	out, items := kept.Output, kept.Items
-	err := g.update(ctx, func(tx store.Tx) error {
-		key := entryKey(g.id, kept.Path)
-		var err error
-		if kept.Output, err = keep(tx, key, out); err != nil {
-			return err
-		}
-		if kept.Items, err = keep(tx, itemsKey(key), items); err != nil {
-			return err
-		}
-		return put(tx, entriesBucket, key, kept)
-	})
-	if err != nil {
+	if err := g.update(ctx, func(tx store.Tx) error { return putSettled(tx, g.id, kept) }); err != nil {
 		return err
 	}
 	g.mu.Lock()
@@ -292,6 +282,40 @@ func (g *Log) Settle(ctx context.Context, e Entry) error {
 	g.count++
 	g.leave(e.Path)
 	return nil
+}
+
+// Conclude is Settle for the outermost step, after which nothing but End comes: it
+// is End that writes it, in its transaction. If End never comes, it is as if the
+// process had died before.
+func (g *Log) Conclude(e Entry) {
+	if g == nil {
+		return
+	}
+	if e.Err == nil || e.Err.Code != fault.Cancelled {
+		kept := g.settled(e)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.concluded = append(g.concluded, kept)
+		g.leave(e.Path)
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.leave(e.Path)
+}
+
+// putSettled writes an entry that is settled. What it is made of stays as it is,
+// since a transaction may run again.
+func putSettled(tx store.Tx, id provider.ExecutionID, kept Entry) error {
+	key := entryKey(id, kept.Path)
+	var err error
+	if kept.Output, err = keep(tx, key, kept.Output); err != nil {
+		return err
+	}
+	if kept.Items, err = keep(tx, itemsKey(key), kept.Items); err != nil {
+		return err
+	}
+	return put(tx, entriesBucket, key, kept)
 }
 
 // leave forgets what is known of a step that runs no more.
@@ -327,7 +351,7 @@ func (g *Log) settled(e Entry) Entry {
 // transaction.
 func (g *Log) End(ctx context.Context, s State, out json.RawMessage, failed *fault.Error, also func(store.Tx) error) error {
 	g.mu.Lock()
-	count := g.count
+	count, concluded := g.count+len(g.concluded), g.concluded
 	g.mu.Unlock()
 	return g.update(ctx, func(tx store.Tx) error {
 		r, err := load(tx, g.id)
@@ -336,6 +360,11 @@ func (g *Log) End(ctx context.Context, s State, out json.RawMessage, failed *fau
 		}
 		if r == nil {
 			return unknown(g.id)
+		}
+		for _, e := range concluded {
+			if err := putSettled(tx, g.id, e); err != nil {
+				return err
+			}
 		}
 		if r.Output, err = keep(tx, outputKey(g.id), out); err != nil {
 			return err

@@ -40,3 +40,6 @@ func above(path string) string {
 	step, _ := fork(path[:max(0, strings.LastIndexByte(path, '/'))])
 	return step
 }
+
+// Outermost reports whether the step at a path is within no other.
+func Outermost(path string) bool { return above(path) == "" }
