@@ -10,27 +10,41 @@ import (
 // conversation is an append-only list of items. Elements never change once
 // appended, so that views may share memory.
 type conversation struct {
-	mu    sync.Mutex
-	items []model.Item
-	base  int // how many were there before this run
-	known int // how many credentials the items were looked through for
+	mu       sync.Mutex
+	base     []model.Item // what was there before this run; shared with others
+	own      []model.Item // what this run appended
+	whole    []model.Item // both, once somebody wanted to see them; nil before
+	replaced bool         // base is not what it was given any more
+	known    int          // how many credentials the items were looked through for
 }
 
 func newConversation(history []model.Item) *conversation {
-	return &conversation{items: slices.Clip(history), base: len(history)}
+	return &conversation{base: slices.Clip(history)}
 }
 
 func (c *conversation) append(items ...model.Item) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.items = append(c.items, items...)
+	c.own = append(c.own, items...)
+	if c.whole != nil {
+		c.whole = append(c.whole, items...)
+	}
 }
 
-// view returns all items without copying; appending to it copies.
+// view returns all items, without copying them more than once; appending to it
+// copies.
 func (c *conversation) view() []model.Item {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clip(c.items)
+	switch {
+	case len(c.own) == 0:
+		return c.base
+	case len(c.base) == 0:
+		return slices.Clip(c.own)
+	case c.whole == nil:
+		c.whole = slices.Concat(c.base, c.own)
+	}
+	return slices.Clip(c.whole)
 }
 
 // redact looks through all items once more if more credentials are known than
@@ -38,10 +52,27 @@ func (c *conversation) view() []model.Item {
 func (c *conversation) redact(r redactor) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := r.Count(); known != c.known {
-		c.items, c.known = r.items(c.items), known
+	known := r.Count()
+	if known == c.known {
+		return
 	}
+	base, own := r.items(c.base), r.items(c.own)
+	if len(base) > 0 && &base[0] != &c.base[0] {
+		c.replaced = true
+	}
+	c.base, c.own, c.whole, c.known = slices.Clip(base), own, nil, known
 }
 
 // added returns what this run appended.
-func (c *conversation) added() []model.Item { return c.view()[c.base:] }
+func (c *conversation) added() []model.Item {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clip(c.own)
+}
+
+// follows reports whether the conversation is history, and what was added to it.
+func (c *conversation) follows(history []model.Item) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.replaced && len(c.base) == len(history)
+}

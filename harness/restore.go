@@ -240,7 +240,7 @@ const (
 	keptExecutions = 10_000
 	keptFor        = 30 * 24 * time.Hour
 	// trimEvery is after how many ends the ledger is looked through.
-	trimEvery = 100
+	trimEvery = 1_000
 )
 
 // trim removes executions that ended long ago, with all they own.

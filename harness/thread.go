@@ -222,11 +222,23 @@ func (t *thread) abort(ctx context.Context, reason string) error {
 	}
 }
 
-// keep takes over the conversation of a turn that succeeded.
+// keep makes items the history.
 func (t *thread) keep(items []model.Item) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.history = items
+}
+
+// learn takes over the conversation of a turn that succeeded. Views of the history
+// end before what is appended.
+func (t *thread) learn(log *conversation) {
+	if !log.follows(t.past()) { // only turns add to it, one after the other
+		t.keep(log.view())
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.history = append(t.history, log.added()...)
 }
 
 func (t *thread) busy() bool {
@@ -288,7 +300,7 @@ func exited() error {
 // settle tells what a turn came to and gives it to its messages.
 func (t *thread) settle(ctx context.Context, x *execution, tn *turn, resp *Response, err error) {
 	if err = x.closeTurn(ctx, tn, resp, err); err == nil {
-		t.keep(x.log.view())
+		t.learn(x.log)
 	}
 	ev := event.Event{Type: event.TurnCompleted, Err: err, Duration: t.h.since(x.started)}
 	if err == nil {
