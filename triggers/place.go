@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -88,7 +89,8 @@ func (i *Inbox) take(ctx context.Context, t *trigger, ev Event) (*item, error) {
 	if err := storable(&seen); err != nil {
 		return nil, err
 	}
-	m := stored{ID: messageID(&t.Trigger, id), Execution: newExecution(), Trigger: t.ID, Connection: t.Connection, At: time.Now()}
+	now := time.Now()
+	m := stored{ID: messageID(&t.Trigger, id), Execution: newExecution(now), Trigger: t.ID, Connection: t.Connection, At: now}
 	it := &item{trigger: t, content: digestOf(seen)}
 	it.standing = standing{State: Pending, Trigger: t.ID, At: nanosOf(m.At), Updated: nanosOf(m.At)}
 	placed, ok, err := i.settleIn(ctx, t, seen)
@@ -235,8 +237,10 @@ func messageID(t *Trigger, id provider.EventID) string {
 	return before + text + "~" + hex.EncodeToString(sum[:])
 }
 
-func newExecution() provider.ExecutionID {
-	return provider.ExecutionID("exe-" + strings.ToLower(rand.Text()))
+// newExecution makes an id that no one can guess. It begins with the time, so that
+// what is accepted together lies together in the store.
+func newExecution(now time.Time) provider.ExecutionID {
+	return provider.ExecutionID("exe-" + strconv.FormatInt(now.UnixMilli(), 36) + strings.ToLower(rand.Text()))
 }
 
 // digestOf tells one event from another that has the same id.
