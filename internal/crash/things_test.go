@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -86,7 +87,11 @@ func (y *yard) Reattach(ctx context.Context, state json.RawMessage, _ *provider.
 	if err := json.Unmarshal(state, &was); err != nil {
 		return nil, provider.NotSent(err)
 	}
-	if _, err := y.client.exchange(ctx, request{Method: "reattach", Thing: was.Instance}); err != nil {
+	_, err := y.client.exchange(ctx, request{Method: "reattach", Thing: was.Instance})
+	if errors.Is(err, fault.OpFailed) {
+		err = provider.NotSent(err) // it is gone
+	}
+	if err != nil {
 		return nil, err
 	}
 	return y.booth(was.Instance), nil
