@@ -180,7 +180,7 @@ func (p *Pool) takeBack(ctx context.Context, r *record) (*Lease, error) {
 		return nil, p.failed(err, fault.StoreFailed)
 	}
 	if taken == nil {
-		return nil, p.fail(fault.Unavailable, "lease was taken by somebody else")
+		return nil, p.missed(ctx, r)
 	}
 	// Whoever had it last may have begun children of its own that it did not record.
 	if err := p.owner.sweep(ctx, r.Owner); err != nil {
@@ -201,6 +201,19 @@ func (p *Pool) takeBack(ctx context.Context, r *record) (*Lease, error) {
 	}
 	p.notBack(i, r, err)
 	return nil, nil
+}
+
+// missed is why a lease could not be taken over: somebody else has it. One that
+// ended meanwhile is just gone.
+func (p *Pool) missed(ctx context.Context, r *record) error {
+	now, err := p.load(ctx, r.ID)
+	switch {
+	case err != nil:
+		return p.failed(err, fault.StoreFailed)
+	case now == nil:
+		return nil
+	}
+	return p.fail(fault.Unavailable, "lease was taken by somebody else")
 }
 
 // notBack tells what became of an instance that could not be taken back.

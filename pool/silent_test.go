@@ -109,13 +109,19 @@ func TestConnectionsThatPanicAreContained(t *testing.T) {
 	}
 }
 
-// slow is a store whose next commit takes a while to be told of.
+// slow is a store whose next commit takes a while to be told of, or comes after
+// something else.
 type slow struct {
 	store.Store
-	next atomic.Bool
+	next   atomic.Bool
+	before func() // nil is nothing
 }
 
 func (s *slow) Update(ctx context.Context, f func(store.Tx) error) error {
+	if before := s.before; before != nil {
+		s.before = nil
+		before()
+	}
 	err := s.Store.Update(ctx, f)
 	if s.next.CompareAndSwap(true, false) {
 		time.Sleep(pool.RenewEvery + time.Second) //allow:sleep the time of a bubble
@@ -151,5 +157,26 @@ func TestAPoolThatClosesWhileALeaseIsTakenUpLeavesNothing(t *testing.T) {
 		if was.Conn.(*conn).ended.Load() != 1 || leases(t, s) != 0 {
 			t.Errorf("released %d times, %d leases", was.Conn.(*conn).ended.Load(), leases(t, s))
 		}
+	})
+}
+
+func TestALeaseThatEndsWhileItIsTakenOverIsGone(t *testing.T) {
+	bubble(t, func(t *testing.T, s store.Store) {
+		made := browsers(t)
+		first := process(t, s).pool(made, 1)
+		was := acquire(t, first, pool.Request{Execution: "x"})
+		keep(t, was)
+		db := &slow{Store: s}
+		next := process(t, db)
+		p := next.pool(made, 1)
+		db.before = func() {
+			made.Provisioned()[0].Close() // so that closing the pool has nothing to leave
+			first.Close(t.Context())
+		}
+		l := acquire(t, p, pool.Request{Execution: "x", Resume: was.ID})
+		if l.Resumed || leases(t, s) != 1 {
+			t.Errorf("resumed %v, %d leases", l.Resumed, leases(t, s))
+		}
+		release(t, l)
 	})
 }
