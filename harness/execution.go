@@ -100,6 +100,7 @@ func (x *execution) checkRecord(ctx context.Context) error {
 	if err := x.checkReplaced(ctx); err != nil {
 		return err
 	}
+	x.spareLeases(ctx)
 	defer x.rec.Replay()
 	return x.recallModels()
 }

@@ -34,6 +34,9 @@ type private struct {
 	// Set once, by whoever has turn, before it is among those that are held.
 	sup   *supervisor
 	lease *pool.Lease
+
+	spare bool // it was leased again and is as good as another; set before steps run
+	given bool // it is being given back; guarded by x.mu
 }
 
 func newPrivate(x *execution, line string, w *wish) *private {
@@ -129,7 +132,7 @@ func (l *leases) slot(w *wish) (*private, error) {
 	defer l.mu.Unlock()
 	p := l.own[w.name]
 	if p == nil {
-		if p = l.x.leased(ledger.LeasePath(l.line, string(w.name))); p == nil {
+		if p = l.x.leased(ledger.LeasePath(l.line, string(w.name))); p == nil || p.spare && !p.wish.pool.claim(p) {
 			p = newPrivate(l.x, l.line, w)
 		}
 		if l.own == nil {
@@ -269,16 +272,17 @@ func (x *execution) endLeases(ctx context.Context, keep bool) {
 func (p *private) giveBack(ctx context.Context, keep bool) {
 	x := p.x
 	x.mu.Lock()
-	there := x.held[p.path] == p
-	if there {
+	given := p.given
+	p.given = true
+	if x.held[p.path] == p { // else its line has another already
 		delete(x.held, p.path)
-		delete(x.pins, pinned{p.wish.name, p.lease})
 	}
+	delete(x.pins, pinned{p.wish.name, p.lease})
 	x.mu.Unlock()
-	if !there {
+	if given {
 		return
 	}
-	p.wish.pool.forget(p)
+	p.wish.pool.claim(p)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit)
 	defer cancel()
 	x.warn("a private connection was not let go of cleanly", p.sup.stop(ctx))

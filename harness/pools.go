@@ -23,7 +23,7 @@ type pooled struct {
 
 	mu     sync.Mutex
 	queued int               // how many lines wait for a connection
-	parked map[*private]bool // what lines that failed left for a resume
+	parked map[*private]bool // what no line uses: it is there as long as nobody wants its room
 }
 
 // newPools holds the entries that are pools. Connections are made when steps
@@ -127,7 +127,7 @@ func (p *pooled) queue() func() {
 	}
 }
 
-// park keeps what a line that failed leased, unless somebody waits for its room.
+// park keeps what no line uses, for a resume or until its line begins, unless somebody waits for its room.
 func (p *pooled) park(one *private) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,16 +142,20 @@ func (p *pooled) park(one *private) bool {
 func (p *pooled) unpark(ctx context.Context) {
 	p.mu.Lock()
 	all := slices.Collect(maps.Keys(p.parked))
+	clear(p.parked)
 	p.mu.Unlock()
 	for _, one := range all {
 		one.giveBack(ctx, false)
 	}
 }
 
-func (p *pooled) forget(one *private) {
+// claim takes what was kept for its line, unless its room was wanted.
+func (p *pooled) claim(one *private) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	there := p.parked[one]
 	delete(p.parked, one)
+	return there
 }
 
 // wish is the connection that a step asks for.

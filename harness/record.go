@@ -31,6 +31,19 @@ func (r *runtime) Recall(path steps.Path) (*steps.Recorded, error) {
 	return r.recorded(string(path), r.x.rec.Recall(string(path)))
 }
 
+// Kept implements steps.Runtime: a lease that was taken back has room that other
+// paths may need.
+func (r *runtime) Kept(path steps.Path) bool {
+	r.x.mu.Lock()
+	defer r.x.mu.Unlock()
+	for at := range r.x.held {
+		if ledger.Within(at, string(path)) {
+			return true
+		}
+	}
+	return false
+}
+
 // recorded is what an entry says that a step came to; nil of none.
 func (r *runtime) recorded(path string, e *ledger.Entry) (*steps.Recorded, error) {
 	if e == nil {

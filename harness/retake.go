@@ -93,6 +93,28 @@ func (x *execution) takeAgain(ctx context.Context, e *ledger.Entry) error {
 	return nil
 }
 
+// spareLeases lets others have the room of what was leased again, until its line
+// comes to it, where nothing that is recorded depends on it.
+func (x *execution) spareLeases(ctx context.Context) {
+	used := map[string]bool{}
+	for _, e := range x.rec.Known() {
+		used[e.Lease] = true
+	}
+	x.mu.Lock()
+	var spare []*private
+	for _, p := range x.held {
+		if p.spare = !used[p.lease.ID]; p.spare {
+			spare = append(spare, p)
+		}
+	}
+	x.mu.Unlock()
+	for _, p := range spare {
+		if !p.wish.pool.park(p) {
+			p.giveBack(ctx, false)
+		}
+	}
+}
+
 // standIn is a connection that the execution has of a pool, nil if it has none.
 func (x *execution) standIn(of *pooled) *supervisor {
 	x.mu.Lock()

@@ -97,6 +97,7 @@ func (bench) Emit(event.Event)                                                  
 func (bench) Leave(context.Context, steps.Path, steps.Recorded) error                { return nil }
 func (bench) Enter(context.Context, steps.Path, steps.Kind) (*steps.Recorded, error) { return nil, nil }
 func (bench) Recall(steps.Path) (*steps.Recorded, error)                             { return nil, nil }
+func (bench) Kept(steps.Path) bool                                                   { return false }
 func (b bench) Fork(context.Context, steps.Path, steps.Kind) (steps.Runtime, func(error) error, error) {
 	return b, func(error) error { return nil }, nil
 }

@@ -43,7 +43,8 @@ func sideBySide(c Context, mode Mode, limit int, paths []Step, input json.RawMes
 	return f.verdict(c)
 }
 
-// start runs the paths, in order as far as the limit allows. Those of which an
+// start runs the paths, as far as the limit allows, in their order but for what an
+// earlier process left. Those of which an
 // earlier process recorded what they came to come first: had one of them decided,
 // the others would not start any more.
 func (f *fan) start(limit int) {
@@ -66,14 +67,18 @@ func (f *fan) start(limit int) {
 	}
 }
 
-// replay settles the paths that are recorded, and returns the others.
-func (f *fan) replay() (live []int) {
+// replay settles the paths that are recorded, and returns the others: first those
+// that an earlier process left with something that the rest may be waiting for.
+func (f *fan) replay() []int {
+	var first, live []int
 	for i, s := range f.paths {
 		path := childPath(forkPath(f.c.path, i), s.StepID(), 1)
 		recorded, err := f.c.rt.Recall(path)
 		switch {
 		case err != nil:
 			f.settle(i, nil, f.c.halt.stop(path, err))
+		case recorded == nil && f.c.rt.Kept(forkPath(f.c.path, i)):
+			first = append(first, i)
 		case recorded == nil:
 			live = append(live, i)
 		default:
@@ -81,7 +86,7 @@ func (f *fan) replay() (live []int) {
 			f.settle(i, out, err)
 		}
 	}
-	return live
+	return append(first, live...)
 }
 
 // path runs one path to its end, whatever that is.

@@ -39,7 +39,8 @@ type shared struct {
 	open   map[steps.Path]bool // entered, not left
 	ran    map[steps.Path]int  // how often each path was entered without a record
 	kept   map[steps.Path]steps.Recorded
-	forks  int // not ended
+	holds  steps.Path // of the path that an earlier process left with something
+	forks  int        // not ended
 	events []event.Event
 	until  map[steps.Path]time.Time // deadlines, of what is not left
 	leaves int
@@ -78,6 +79,8 @@ func (h *house) Enter(ctx context.Context, path steps.Path, _ steps.Kind) (*step
 	h.ran[path]++
 	return nil, nil
 }
+
+func (h *house) Kept(path steps.Path) bool { return h.holds == path }
 
 func (h *house) Recall(path steps.Path) (*steps.Recorded, error) {
 	h.mu.Lock()

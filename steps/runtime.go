@@ -30,6 +30,9 @@ type Runtime interface {
 	// at path came to in an earlier process, nil if that is not recorded, and begins
 	// nothing. No Leave follows.
 	Recall(path Path) (*Recorded, error)
+	// Kept reports whether something that others may want is kept for the step at path,
+	// or for one beneath it, since an earlier process: it had better come first.
+	Kept(path Path) bool
 	// Leave records what the step at path came to, before anyone sees it. Every
 	// Enter that returned (nil, nil) is followed by one Leave, with a ctx that
 	// is never done. An Err with the code cancelled means that the step was

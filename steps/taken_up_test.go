@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,4 +130,23 @@ func TestADelayIsWaitedForOnce(t *testing.T) {
 			t.Errorf("took %s, and %d attempts", took, attempts)
 		}
 	})
+}
+
+func TestPathsThatHaveSomethingLeftComeFirst(t *testing.T) {
+	h := newHouse(t)
+	h.holds = "/p#1[2]"
+	var order []string
+	path := func(id steps.ID) steps.Step {
+		return steps.Func(id, func(steps.Context, any) (any, error) {
+			order = append(order, string(id))
+			return nil, nil
+		})
+	}
+	s := steps.Parallel{ID: "p", Limit: 1, Paths: []steps.Step{path("a"), path("b"), path("c"), path("d")}}
+	if _, err := steps.Run(t.Context(), h, s, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(order, ""); got != "cabd" {
+		t.Errorf("the order was %s", got)
+	}
 }
