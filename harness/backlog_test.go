@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bridle-dev/bridle/connection"
+	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/harness"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/steps"
@@ -128,5 +129,44 @@ func (b *backlog) workOff(t *testing.T, alive bool) {
 	}
 	if n := strings.Count(did, "end 9"); n != 1 {
 		t.Errorf("the last ended %d times", n)
+	}
+}
+
+// A program that was mended may want another thing than the one that was leased.
+func TestAResumeMayWantAThingWithOtherOptions(t *testing.T) {
+	for name, c := range map[string]struct {
+		next   connection.HandleOptions[map[string]string]
+		what   string
+		things int
+		code   fault.Code
+	}{
+		"another wait":                {next: connection.HandleOptions[map[string]string]{Wait: time.Hour}, what: "x", things: 1},
+		"another setup, nothing done": {next: connection.HandleOptions[map[string]string]{Setup: map[string]string{"url": "u"}}, what: "fail", things: 2},
+		"another setup":               {next: connection.HandleOptions[map[string]string]{Setup: map[string]string{"url": "u"}}, what: "x", code: fault.ConnectionNameTaken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, st := newFarm(""), store.Memory()
+			defer st.Close()
+			h := open(t, harness.Config{Store: st, Connections: farming(f, 1)})
+			run := func(o connection.HandleOptions[map[string]string], what string, err error) error {
+				o.From = "farm"
+				app := connection.NewHandle("app", nil, &o)
+				_, failed := h.Run(t.Context(), sequence("s", does("a", app, what), then("f", func(steps.Context) error { return err }), does("b", app, "y")), nil, in1())
+				return failed
+			}
+			if err := run(connection.HandleOptions[map[string]string]{}, c.what, errors.New("not yet")); err == nil {
+				t.Fatal("it did not fail")
+			}
+			if err := run(c.next, "x", nil); c.code == "" && err != nil {
+				t.Error(err)
+			} else if c.code != "" {
+				wantCode(t, err, c.code)
+				return
+			}
+			if f.made != c.things {
+				t.Errorf("%d things were made", f.made)
+			}
+			nothingLeft(t, h, f)
+		})
 	}
 }

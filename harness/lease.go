@@ -72,9 +72,12 @@ func (l *leases) get(ctx context.Context, w *wish) (*supervisor, error) {
 	for w.fresh != connection.FreshPath && l.up != nil {
 		l = l.up
 	}
-	p, err := l.slot(w)
+	p, old, err := l.slot(w)
 	if err != nil {
 		return nil, err
+	}
+	if old != nil {
+		old.giveBack(ctx, false)
 	}
 	select {
 	case p.turn <- struct{}{}:
@@ -123,27 +126,43 @@ func (l *leases) makeRoom(ctx context.Context, w *wish) error {
 }
 
 // slot is the place of a private connection on its line, which an earlier
-// attempt may have left filled.
-func (l *leases) slot(w *wish) (*private, error) {
+// attempt may have left filled; with old, which is in the way there.
+func (l *leases) slot(w *wish) (p, old *private, err error) {
 	if l.x.scope.find(w.name) != nil {
-		return nil, taken(w.name, "the turn")
+		return nil, nil, taken(w.name, "the turn")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p := l.own[w.name]
-	if p == nil {
-		if p = l.x.leased(ledger.LeasePath(l.line, string(w.name))); p == nil || p.spare && !p.wish.pool.claim(p) {
-			p = newPrivate(l.x, l.line, w)
+	if p = l.own[w.name]; p != nil {
+		if !p.wish.same(w) {
+			return nil, nil, otherHandle(w.name)
 		}
-		if l.own == nil {
-			l.own = map[connection.Name]*private{}
-		}
-		l.own[w.name] = p
+		return p, nil, nil
 	}
-	if !p.wish.same(w) {
-		return nil, otherHandle(w.name)
+	if p, old, err = l.left(w); err != nil {
+		return nil, nil, err
 	}
-	return p, nil
+	if l.own == nil {
+		l.own = map[connection.Name]*private{}
+	}
+	l.own[w.name] = p
+	return p, old, nil
+}
+
+// left is what an earlier attempt left for the line, or a new one. If the program
+// wants another thing by now it gets one, unless something was done with the first.
+func (l *leases) left(w *wish) (p, old *private, err error) {
+	p = l.x.leased(ledger.LeasePath(l.line, string(w.name)))
+	switch {
+	case p == nil, p.spare && !p.wish.pool.claim(p):
+		return newPrivate(l.x, l.line, w), nil, nil
+	case p.wish.same(w):
+		return p, nil, nil
+	case p.spare:
+		return newPrivate(l.x, l.line, w), p, nil
+	}
+	return nil, nil, fault.New(fault.ConnectionNameTaken, "the run did something with a connection of that name that had other options").
+		At(string(w.name), "").WithHint("Resume it with the handle that it began with.")
 }
 
 // find returns the private connection that is there under a name, on this line or
