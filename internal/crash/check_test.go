@@ -39,8 +39,8 @@ func (t *trial) checkEffects() {
 // mayHappen is how often an effect may happen at most.
 func (t *trial) mayHappen(key provider.Key, e *effect) int {
 	switch e.op {
-	case opRoom:
-		return 1 + t.kills
+	case opRoom: // each process has a room of its own
+		return t.tries
 	case opPut:
 		return 1 + t.doubts[key]
 	case opPlain, opLong:

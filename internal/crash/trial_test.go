@@ -40,6 +40,7 @@ type trial struct {
 	peer *peer
 	dir  string
 
+	tries   int // processes so far
 	kills   int
 	where   []string             // it was killed
 	doubts  map[provider.Key]int // how often a process left a call open that may be sent again
@@ -73,6 +74,7 @@ func (t *trial) run(kills ...int64) {
 // attempt runs one child to its end, and waits until the peer is done with it.
 func (t *trial) attempt(kill int64) {
 	t.Helper()
+	t.tries++
 	t.told, t.result = map[string]bool{}, nil
 	out, problem := t.child(orders{Peer: t.peer.address(), Store: t.store(), Kind: t.kind, OnUn: t.onUnknown, Kill: kill})
 	killed := false
