@@ -179,10 +179,12 @@ func (a *attempt) reconcile(err error) (until time.Time, over bool) {
 	case read != nil:
 		return a.later("the inbox cannot read what came of a turn", read)
 	case now == nil, now.State == Dropped:
+		a.mourn()
 		return time.Time{}, true // somebody dropped it meanwhile, and told so
 	case !now.live(), now.State == Pending && now.Attempts > a.work.standing.Attempts:
 		return a.settled(*now)
 	case now.State == Pending && now.Updated > a.work.standing.Updated:
+		a.mourn()
 		return time.Time{}, false // somebody retried it meanwhile
 	case a.inbox.stopping() || errors.Is(err, fault.Closed):
 		return time.Time{}, false
@@ -191,6 +193,14 @@ func (a *attempt) reconcile(err error) (until time.Time, over bool) {
 		err = fault.New(fault.StepFailed, "turn ended without its end being recorded")
 	}
 	return a.record(err)
+}
+
+// mourn tells that a message was dead, of one that somebody dealt with before that
+// was told.
+func (a *attempt) mourn() {
+	if a.ended != nil && a.ended.State == Dead {
+		a.inbox.tell(a.work.trigger, a.work.message, a.work.seq, *a.ended)
+	}
 }
 
 // look reads where the message is now, nil if it is gone.
