@@ -54,6 +54,17 @@ func (c *Chain) SealEvent(ctx context.Context, r *Request, e provider.Event) (pr
 	return e, nil
 }
 
+// Note writes the audit's record of what became of an event that nobody can be told
+// otherwise: one that was refused or given up. Call says which it is, and for whom;
+// nothing is metered.
+func (c *Chain) Note(ctx context.Context, call Call, err error) {
+	f := &flight{chain: c, call: call, target: &Target{}}
+	f.trail, f.out.Err = c.audit.begin(&f.call), err
+	redact(ctx, f)
+	truncate(ctx, f)
+	audit(ctx, f)
+}
+
 // see replaces credentials, and refuses a payload that has issues.
 func (c *Chain) see(e provider.Event, issues []fault.Issue) (provider.Event, error) {
 	if len(issues) > 0 {

@@ -111,21 +111,25 @@ func (x *execution) openDelivery(ctx context.Context, tn *turn, d *triggers.Deli
 // and what becomes of the event, all or nothing. What could not even begin is for
 // the inbox to record.
 func (x *execution) closeDelivery(ctx context.Context, d *triggers.Delivery, err error) error {
-	state, failed := x.ending(ctx, err)
 	if x.h.ledger != nil && x.rec == nil {
 		return err
 	}
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
+	state, failed := x.ending(ctx, err)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
 	defer cancel()
-	if x.h.ledger == nil {
-		return errors.Join(err, x.h.store.Update(bounded, func(tx store.Tx) error { return d.End(tx, failed) }))
-	}
-	items := x.saidInTurn(failed)
-	kept := x.rec.End(bounded, state, nil, failed, func(tx store.Tx) error {
-		return errors.Join(x.h.ledger.Answer(tx, x.thread, nil, nil, nil, items), d.End(tx, failed))
-	})
-	if kept == nil {
-		x.h.trim(bounded)
+	kept := x.endDelivery(ctx, d, state, failed)
+	if kept == nil && x.rec != nil {
+		x.h.trim(ctx)
 	}
 	return errors.Join(err, kept)
+}
+
+func (x *execution) endDelivery(ctx context.Context, d *triggers.Delivery, state ledger.State, failed *fault.Error) error {
+	if x.rec == nil {
+		return x.h.store.Update(ctx, func(tx store.Tx) error { return d.End(tx, failed) })
+	}
+	items := x.saidInTurn(failed)
+	return x.rec.End(ctx, state, nil, failed, func(tx store.Tx) error {
+		return errors.Join(x.h.ledger.Answer(tx, x.thread, nil, nil, nil, items), d.End(tx, failed))
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/gates"
 	"github.com/bridle-dev/bridle/harness"
 	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/model"
@@ -346,4 +348,49 @@ func TestTheNaturalThreadIsUnderTheNameOfTheConnection(t *testing.T) {
 		}
 		seen[m.Thread] = door
 	}
+}
+
+// TestBadNewsOfAnEventIsInTheAudit has one event refused, one that dies and is
+// dropped, and one that is done.
+func TestBadNewsOfAnEventIsInTheAudit(t *testing.T) {
+	records := make(handed, 100)
+	tr := onRing()
+	tr.Attempts = 1
+	raw := inmemory.New(inmemory.Options{Surface: "x", Events: map[string]provider.EventType{"rang": {Payload: []byte(`{"type":"object"}`)}}})
+	loose := triggers.Trigger{ID: "loose", Connection: "raw", Event: "rang"}
+	w := inhabit(t, harness.Config{Store: store.Memory(), Triggers: []triggers.Trigger{tr, loose}, Audit: gates.Audit{Sinks: []gates.Sink{records}},
+		Connections: connection.Set{"raw": {Provider: raw}},
+		Graph: graphOf(func(c steps.Context) (string, error) {
+			if ev, _ := c.Trigger(); ev.ID == "r1" {
+				return "", errors.New("broken")
+			}
+			return "", nil
+		})})
+	raw.Emit("rang", 7) // no object
+	w.until(w.ring(chime{N: 2}), triggers.Done)
+	id := w.ring(chime{N: 1})
+	m := w.until(id, triggers.Dead)
+	if err := w.h.Inbox().Drop(t.Context(), id, "enough"); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for len(got) < 3 {
+		if r := <-records; r.Outcome != "" && r.Source == gates.SourceTrigger {
+			got = append(got, strings.Join([]string{string(r.Connection), r.Op, r.Step, string(r.Outcome), string(r.Execution)}, " "))
+		}
+	}
+	slices.Sort(got)
+	want := []string{"bell rang ring cancelled " + string(m.Execution), "bell rang ring step_failed " + string(m.Execution), "raw rang loose result_invalid "}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("recorded (-want +got):\n%s", diff)
+	}
+}
+
+// handed is a sink that hands records on.
+type handed chan gates.Record
+
+// Write implements gates.Sink.
+func (h handed) Write(_ context.Context, r *gates.Record) error {
+	h <- *r
+	return nil
 }

@@ -42,7 +42,7 @@ func (h *AgentHarness) openInbox(ctx context.Context) error {
 	var err error
 	in.inbox, err = triggers.OpenInbox(ctx, triggers.InboxConfig{
 		Store: h.store, Triggers: all, Limits: h.config.Inbox, Provider: h.providerOf, Args: in.args,
-		Listen: in.listen, See: in.see, Seal: in.seal, Natural: in.natural, Clean: h.chain.Error, Deliver: in.deliver, Emit: h.emit,
+		Listen: in.listen, See: in.see, Seal: in.seal, Natural: in.natural, Clean: h.chain.Error, Deliver: in.deliver, Emit: in.emit,
 	})
 	h.inbound = in
 	return err
@@ -209,6 +209,27 @@ func (in *inbound) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseLimit+time.Second)
 	defer cancel()
 	return in.inbox.Stop(ctx)
+}
+
+// emit publishes what the inbox tells, and has what is bad news for an event in the
+// audit as well: that it was refused, given up or dropped.
+func (in *inbound) emit(ev event.Event) {
+	in.h.emit(ev)
+	err := ev.Err
+	switch ev.Type {
+	case event.InboxDropped:
+		err = fault.New(fault.Cancelled, "dropped: %s", ev.Text)
+	case event.InboxDead:
+	case event.Warning:
+		if ev.Source == "" || err == nil {
+			return
+		}
+	default:
+		return
+	}
+	// The audit is to have it even if the harness ends just now.
+	in.h.chain.Note(context.WithoutCancel(in.h.life), gates.Call{Connection: connection.Name(ev.Connection), Op: ev.Op, Source: gates.SourceTrigger,
+		Thread: ev.Thread, Execution: ev.Execution, Step: ev.Source}, err)
 }
 
 // attend returns the link of that name when it is ready, however long that takes.
