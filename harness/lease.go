@@ -107,24 +107,6 @@ func (l *leases) unlike(w *wish) error {
 	return nil
 }
 
-// makeRoom ends what failed lines left in a pool that is full. Waiting is of no
-// use if what is there belongs to lines that go on for as long as this one.
-func (l *leases) makeRoom(ctx context.Context, w *wish) error {
-	w.pool.unpark(ctx)
-	held := 0
-	for ; l != nil; l = l.up {
-		for _, p := range l.all() {
-			if p.wish.pool == w.pool {
-				held++
-			}
-		}
-	}
-	if held < w.pool.most() {
-		return nil
-	}
-	return w.pool.crowded()
-}
-
 // slot is the place of a private connection on its line, which an earlier
 // attempt may have left filled; with old, which is in the way there.
 func (l *leases) slot(w *wish) (p, old *private, err error) {
