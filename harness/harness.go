@@ -28,6 +28,19 @@
 // independent. A turn runs Config.Graph, or without one a single model step. The
 // conversation of a thread grows only by turns that succeed.
 //
+// # Triggers
+//
+// Config.Triggers have events start turns: of any connection that has events, of
+// sources written in Go, of webhooks, of the clock. Each event that is accepted is
+// one execution and a turn of its own, whose conversation begins with the event as
+// an item for steps and the text of Trigger.Input; steps.Context.Trigger returns
+// it. An attempt that fails is gone on with later, and so is one that a crash cut:
+// what was recorded is not done again. Events of one thread are dealt with in
+// order, after the messages that wait there. A trigger listens on behalf of the
+// thread that is named like it, and of no execution. [AgentHarness.Inbox] shows what was
+// accepted, [AgentHarness.Ready] whether all triggers listen; Drain leaves what
+// waits to the next start. docs/triggers.md says the rest.
+//
 // # Stores
 //
 // Without Config.Store, conversations are kept in memory and end with the process.
