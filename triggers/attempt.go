@@ -141,10 +141,13 @@ func (i *Inbox) pause(n int) time.Duration {
 // hopeless reports whether another attempt by itself would end in the same way,
 // or would be one that somebody has to decide about.
 func hopeless(t *trigger, err error) bool {
-	for _, code := range []fault.Code{fault.OutcomeUnknown, fault.Cancelled, fault.BudgetExceeded} {
+	for _, code := range []fault.Code{fault.OutcomeUnknown, fault.BudgetExceeded} {
 		if errors.Is(err, code) {
 			return true
 		}
+	}
+	if fault.CodeOf(err) == fault.Cancelled { // of what is within, somebody else gave up
+		return true
 	}
 	return misconfigured(err, t.OnReplaced == Rerun)
 }
@@ -174,7 +177,7 @@ func misconfigured(err error, rerun bool) bool {
 // reconcile finds out what came of an attempt that may not have been recorded,
 // and records it.
 func (a *attempt) reconcile(err error) (until time.Time, over bool) {
-	now, read := a.look()
+	now, raw, read := a.look()
 	switch {
 	case read != nil:
 		return a.later("the inbox cannot read what came of a turn", read)
@@ -183,9 +186,8 @@ func (a *attempt) reconcile(err error) (until time.Time, over bool) {
 		return time.Time{}, true // somebody dropped it meanwhile, and told so
 	case !now.live(), now.State == Pending && now.Attempts > a.work.standing.Attempts:
 		return a.settled(*now)
-	case now.State == Pending && now.Updated > a.work.standing.Updated:
-		a.mourn()
-		return time.Time{}, false // somebody retried it meanwhile
+	case now.State == Pending && !bytes.Equal(raw, a.work.raw):
+		return time.Time{}, a.mourn() // somebody retried it meanwhile
 	case a.inbox.stopping() || errors.Is(err, fault.Closed):
 		return time.Time{}, false
 	}
@@ -196,20 +198,26 @@ func (a *attempt) reconcile(err error) (until time.Time, over bool) {
 }
 
 // mourn tells that a message was dead, of one that somebody dealt with before that
-// was told.
-func (a *attempt) mourn() {
-	if a.ended != nil && a.ended.State == Dead {
-		a.inbox.tell(a.work.trigger, a.work.message, a.work.seq, *a.ended)
+// was told, and reports whether it was.
+func (a *attempt) mourn() bool {
+	if a.ended == nil || a.ended.State != Dead {
+		return false
 	}
+	a.inbox.tell(a.work.trigger, a.work.message, a.work.seq, *a.ended)
+	return true
 }
 
-// look reads where the message is now, nil if it is gone.
-func (a *attempt) look() (s *standing, err error) {
+// look reads where the message is now, nil if it is gone, and its record in the
+// queue.
+func (a *attempt) look() (s *standing, raw []byte, err error) {
 	err = a.inbox.config.Store.View(a.inbox.ctx, func(tx store.Tx) error {
+		if raw, _, err = tx.Get(queueBucket, orderKey(a.work.seq)); err != nil {
+			return err
+		}
 		s, err = standingOf(tx, a.work.seq)
 		return err
 	})
-	return s, err
+	return s, raw, err
 }
 
 // record writes down an attempt that failed.

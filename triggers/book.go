@@ -14,7 +14,9 @@ type book struct {
 	live   line          // guarded by mu
 }
 
-func newBook() *book { return &book{live: line{gone: map[uint64]struct{}{}}} }
+func newBook() *book {
+	return &book{live: line{gone: map[uint64]struct{}{}, twice: map[uint64]struct{}{}}}
+}
 
 // add changes the counts. f must do nothing else.
 func (b *book) add(f func(*TriggerStatus)) {
@@ -58,6 +60,7 @@ func (b *book) read(now time.Time) TriggerStatus {
 type line struct {
 	entries []lineEntry
 	gone    map[uint64]struct{} // entries that left from the middle
+	twice   map[uint64]struct{} // entries that came again before they left
 }
 
 type lineEntry struct {
@@ -82,16 +85,25 @@ func (l *line) push(seq uint64, at time.Time) {
 		l.entries = append(l.entries, lineEntry{seq, at})
 		return
 	}
-	if i, there := l.find(seq); !there {
+	i, there := l.find(seq)
+	switch {
+	case !there:
 		l.entries = slices.Insert(l.entries, i, lineEntry{seq, at})
+	case l.left(l.entries[i]):
+		delete(l.gone, seq)
+	default:
+		l.twice[seq] = struct{}{}
 	}
-	delete(l.gone, seq)
 }
 
 func (l *line) remove(seq uint64) bool {
 	i, there := l.find(seq)
 	if !there || l.left(l.entries[i]) {
 		return false
+	}
+	if _, twice := l.twice[seq]; twice {
+		delete(l.twice, seq)
+		return true
 	}
 	l.gone[seq] = struct{}{}
 	for len(l.entries) > 0 && l.left(l.entries[0]) {

@@ -131,16 +131,28 @@ func (i *Inbox) watchTime(ctx context.Context) {
 	i.wake()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
+	var again <-chan time.Time // when to look again after a failure
+	for failures := 0; ; {
+		look := false
 		select {
 		case <-changed:
-			i.lookFor(ctx)
+			look = true
 		case <-i.others:
-			i.lookFor(ctx)
+			look = true
+		case <-again:
+			look = true
 		case <-i.lanes.rest:
 		case <-timer.C:
 		case <-ctx.Done():
 			return
+		}
+		if look {
+			again = nil
+			if failures++; i.lookFor(ctx) {
+				failures = 0
+			} else {
+				again = time.After(i.pause(failures))
+			}
 		}
 		if at, ok := i.lanes.wake(time.Now()); ok {
 			timer.Reset(time.Until(at))
@@ -156,10 +168,14 @@ func (i *Inbox) wake() {
 	}
 }
 
-func (i *Inbox) lookFor(ctx context.Context) {
-	if err := i.intake.look(ctx); err != nil && ctx.Err() == nil {
-		i.warn(nil, "the inbox cannot look for new messages", err)
+// lookFor looks through the store for messages of others, and reports whether that
+// could be done.
+func (i *Inbox) lookFor(ctx context.Context) bool {
+	err := i.intake.look(ctx)
+	if err != nil && ctx.Err() == nil {
+		i.warn(nil, "the inbox cannot look for new messages; it will look again", err)
 	}
+	return err == nil
 }
 
 // enter counts a message that is in the store, and has it delivered.

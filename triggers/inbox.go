@@ -63,9 +63,10 @@ type InboxConfig struct {
 type InboxLimits struct {
 	// Threads is how many threads have a turn of the inbox at once. Default 64.
 	Threads int
-	// Pending is how many events may wait. With so many nothing more is pulled, and
-	// sources keep what they have, until some were dealt with. What was being
-	// stored then is stored, up to a batch for each subscription. Default 100,000.
+	// Pending is how many events may wait. With so many nothing more is stored, and
+	// sources keep what they have, until some were dealt with. Each subscription may
+	// go beyond it by the batch that it is storing, and hands over one more that
+	// waits. Default 100,000.
 	Pending int
 	// Attempts is how often the turn of an event is attempted. Default 5.
 	Attempts int

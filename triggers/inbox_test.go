@@ -196,6 +196,7 @@ func TestSomeFailuresAreNotAttemptedAgain(t *testing.T) {
 		"replaced with rerun":     {fault.New(fault.StepFailed, "s: %w", fault.New(fault.ConnectionReplaced, "x")), triggers.Rerun, true},
 		"unknown":                 {fault.New(fault.StepFailed, "s: %w", fault.New(fault.OutcomeUnknown, "x")), "", false},
 		"aborted":                 {fault.New(fault.Cancelled, "x"), "", false},
+		"aborted below":           {fault.New(fault.StepFailed, "s: %w", fault.New(fault.Cancelled, "x")), "", true},
 		"no budget":               {fault.New(fault.BudgetExceeded, "x"), "", false},
 		"misconfigured":           {fault.New(fault.MissingModel, "x"), "", false},
 		"misconfigured in a fork": {fault.New(fault.ForkPartial, "%w", errors.Join(errors.New("y"), fault.New(fault.StepInvalid, "x"))), "", false},

@@ -36,6 +36,7 @@ type lane struct {
 	state   laneState
 	seqs    []uint64  // the messages, in order
 	changed bool      // what is next is not what it was
+	again   uint64    // a message that was added while it was here, 0 for none
 	until   time.Time // when it is ready again
 	place   int       // in the heap
 
@@ -55,7 +56,8 @@ func newLanes(limit int, start func(*lane)) *lanes {
 	return &lanes{limit: limit, start: start, rest: make(chan struct{}, 1), byName: map[provider.ThreadID]*lane{}}
 }
 
-// add gives a message to its thread, in its order.
+// add gives a message to its thread, in its order. One that is there has its outcome,
+// which its worker has yet to note, and was retried since: it stays.
 func (l *lanes) add(thread provider.ThreadID, seq uint64) {
 	l.mu.Lock()
 	one := l.byName[thread]
@@ -69,6 +71,8 @@ func (l *lanes) add(thread provider.ThreadID, seq uint64) {
 	} else if at, there := slices.BinarySearch(one.seqs, seq); !there {
 		one.seqs = slices.Insert(one.seqs, at, seq)
 		l.change(one)
+	} else {
+		one.again = seq
 	}
 	started := l.begin()
 	l.mu.Unlock()
@@ -79,6 +83,9 @@ func (l *lanes) add(thread provider.ThreadID, seq uint64) {
 func (l *lanes) remove(thread provider.ThreadID, seq uint64) {
 	l.mu.Lock()
 	if one := l.byName[thread]; one != nil {
+		if one.again == seq {
+			one.again = 0
+		}
 		one.drop(seq)
 		l.change(one)
 	}
@@ -148,10 +155,15 @@ func (l *lanes) read(one *lane) []uint64 {
 	return slices.Clone(one.seqs[:min(most, len(one.seqs))])
 }
 
-// over takes the message that was attempted from its lane.
+// over takes the message that was attempted from its lane, unless it was added
+// again.
 func (l *lanes) over(one *lane, seq uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if one.again == seq {
+		one.again, one.changed = 0, true
+		return
+	}
 	one.drop(seq)
 }
 

@@ -76,20 +76,19 @@ func (i *Inbox) listen(ctx context.Context, s *stream) (moved bool, err error) {
 		}
 	}
 	i.up(s)
-	if err := i.room.wait(ctx); err != nil {
-		return false, err
-	}
 	for batch, err := range batches(sub) {
 		if err != nil {
+			return moved, err
+		}
+		// Not before it was asked for, which is how the source learns that the one
+		// before it is stored.
+		if err := i.room.wait(ctx); err != nil {
 			return moved, err
 		}
 		if err := i.store(ctx, s, batch); err != nil {
 			return moved, err
 		}
 		moved = true
-		if err := i.room.wait(ctx); err != nil {
-			return moved, err
-		}
 	}
 	return moved, nil
 }

@@ -1,0 +1,159 @@
+package triggers_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bridle-dev/bridle/event"
+	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/provider"
+	kv "github.com/bridle-dev/bridle/store"
+	"github.com/bridle-dev/bridle/triggers"
+)
+
+// decided has someone decide about a dead message before its worker has noted that
+// it is dead: told is while the inbox tells about it, else as soon as it is recorded.
+func decided(t *testing.T, told bool, decide func(w *world, id string) error) *world {
+	one := byLetter("t")
+	one.Attempts = 1
+	w := newWorld(t, memory(t), one)
+	w.turn = func(_ context.Context, d *triggers.Delivery) error {
+		if !d.Again && d.Event.ID == "a1" {
+			return errors.New("not yet")
+		}
+		return nil
+	}
+	now := func(id string) {
+		if err := decide(w, id); err != nil {
+			t.Error(err)
+		}
+	}
+	if told {
+		w.cfg.Emit = func(ev event.Event) {
+			if w.tell(ev); ev.Type == event.InboxDead {
+				now(ev.Data["message"].(string))
+			}
+		}
+	} else {
+		w.cfg.Deliver = func(ctx context.Context, d *triggers.Delivery) error {
+			if err := w.deliver(ctx, d); err != nil || d.Again || d.Event.ID != "a1" {
+				return err
+			}
+			now(d.Message)
+			return errors.New("not yet")
+		}
+	}
+	w.start()
+	w.peers["peer"].add("a1", "a2")
+	time.Sleep(time.Hour)
+	w.stop()
+	return w
+}
+
+func TestRetryBeforeTheDeathIsNoted(t *testing.T) {
+	for name, told := range map[string]bool{"as it is recorded": false, "as it is told": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := decided(t, told, func(w *world, id string) error { return w.inbox.Retry(t.Context(), id) })
+				if s := w.status("t"); s.Done != 2 || s.Dead != 0 || s.Pending != 0 || s.Running != 0 {
+					t.Errorf("status %+v, states %v", s, w.states())
+				}
+			})
+		})
+	}
+}
+
+func TestDropBeforeTheDeathIsNoted(t *testing.T) {
+	for name, told := range map[string]bool{"as it is recorded": false, "as it is told": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := decided(t, told, func(w *world, id string) error { return w.inbox.Drop(t.Context(), id, "no need") })
+				if s := w.status("t"); s.Done != 1 || s.Dead != 0 || s.Pending != 0 || w.states()["peer:t:a1"] != triggers.Dropped {
+					t.Errorf("status %+v, states %v", s, w.states())
+				}
+			})
+		})
+	}
+}
+
+// unsure is a store that at times keeps a write and says that it failed, and cannot
+// be read for a while after that.
+type unsure struct {
+	kv.Store
+	fail  bool // the next write is kept and fails
+	blind time.Time
+}
+
+var errUnsure error = fault.New(fault.StoreFailed, "no answer")
+
+func (u *unsure) Update(ctx context.Context, f func(kv.Tx) error) error {
+	err := u.Store.Update(ctx, f)
+	if u.fail {
+		u.fail, u.blind = false, time.Now().Add(time.Second)
+		return errors.Join(err, errUnsure)
+	}
+	return err
+}
+
+func (u *unsure) View(ctx context.Context, f func(kv.Tx) error) error {
+	if time.Now().Before(u.blind) {
+		return errUnsure
+	}
+	return u.Store.View(ctx, f)
+}
+
+func TestWhatCouldNotBeLookedForIsLookedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &unsure{Store: memory(t)}
+		w := newWorld(t, s, byLetter("t")).start()
+		synctest.Wait()
+		s.fail = true
+		w.peers["peer"].add("a1")
+		time.Sleep(time.Hour)
+		if got := w.status("t"); got.Done != 1 {
+			t.Errorf("status %+v, states %v", got, w.states())
+		}
+		w.stop()
+	})
+}
+
+func TestAnEmitterIsToldAtOnceThatItsEventTookTheLastPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := triggers.NewSource([]triggers.EventType{{Name: "happened"}}, nil)
+		conns, err := source.Connect(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newWorld(t, memory(t), trigger("t"))
+		w.cfg.Limits.Pending = 1
+		w.cfg.Listen = func(ctx context.Context, one *triggers.Trigger, after provider.Cursor) (provider.Subscription, error) {
+			return conns[0].(provider.Listener).Listen(ctx, &provider.ListenRequest{Event: one.Event, After: after})
+		}
+		release := make(chan struct{})
+		w.turn = func(context.Context, *triggers.Delivery) error { <-release; return nil }
+		w.start()
+		emit := func(id provider.EventID) error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			return source.Emit(ctx, triggers.Emission{Type: "happened", ID: id})
+		}
+		if err := emit("first"); err != nil {
+			t.Errorf("what is stored: %v", err)
+		}
+		if err := emit("second"); !errors.Is(err, fault.Timeout) {
+			t.Errorf("what is one too many: %v", err)
+		}
+		close(release)
+		if err := emit("second"); err != nil {
+			t.Errorf("once there is room: %v", err)
+		}
+		synctest.Wait()
+		if s := w.status("t"); s.Done != 2 {
+			t.Errorf("status %+v", s)
+		}
+		w.stop()
+	})
+}
