@@ -119,8 +119,8 @@ func bareTime(n, enough int) sampler {
 	}
 }
 
-// bareHeap is one heap and one timer, and nothing else: nothing is added or
-// removed, nothing fails, and nobody sets the clock.
+// bareHeap is one heap and one timer, and nothing else: nothing is added,
+// nothing fails, and nobody sets the clock.
 type bareHeap []*bareEntry
 
 type bareEntry struct {

@@ -24,9 +24,9 @@ type firing struct {
 
 func newScheduler() *scheduler { return &scheduler{clock: crontab.NewScheduler()} }
 
-// add follows c from after, under a key of the caller's; a key that is in use is
-// taken over. baseline is the cursor to store before the first tick: it is after,
-// or now if that is empty. Errors are those of Check and of a malformed cursor.
+// add follows c from after, under a key of the caller's. baseline is the cursor to
+// store before the first tick: it is after, or now if that is empty. Errors are
+// those of Check and of a malformed cursor.
 func (s *scheduler) add(c *cronProvider, after provider.Cursor, key int) (provider.Cursor, error) {
 	if err := c.Check(); err != nil {
 		return "", err
@@ -39,14 +39,11 @@ func (s *scheduler) add(c *cronProvider, after provider.Cursor, key int) (provid
 	return provider.Cursor(instantName(at)), nil
 }
 
-// remove ends a schedule. Only a call of fire under way may still tell about it.
-func (s *scheduler) remove(key int) { s.clock.Remove(key) }
-
 // run calls fire with what comes due, all that is due at a wake-up at once but at
 // most crontab.MaxDue events, until ctx ends, and returns the cause of that. A
 // schedule advances once fire returned nil. After an error fire gets the same
-// again, without what was removed, after a pause that grows from 100 ms to 30 s.
-// It is one call at a time; add and remove may be called meanwhile, also by fire.
+// again, after a pause that grows from 100 ms to 30 s. It is one call at a time;
+// add may be called meanwhile, also by fire.
 func (s *scheduler) run(ctx context.Context, fire func(context.Context, []firing) error) error {
 	return s.clock.Run(ctx, func(ctx context.Context, due []crontab.Due) error {
 		return fire(ctx, s.firings(due))

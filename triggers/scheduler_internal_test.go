@@ -97,30 +97,6 @@ func TestTheSchedulerRefusesMistakes(t *testing.T) {
 	}
 }
 
-func TestARemovedScheduleTellsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScheduler()
-		for key := range 2 {
-			if _, err := s.add(cronOf("* * * * *", nil), "", key); err != nil {
-				t.Fatal(err)
-			}
-		}
-		s.remove(0)
-		ctx, stop := context.WithTimeout(t.Context(), 90*time.Second)
-		defer stop()
-		var keys []int
-		_ = s.run(ctx, func(_ context.Context, due []firing) error {
-			for _, f := range due {
-				keys = append(keys, f.key)
-			}
-			return nil
-		})
-		if diff := cmp.Diff([]int{1}, keys); diff != "" {
-			t.Errorf("keys (-want +got):\n%s", diff)
-		}
-	})
-}
-
 // The events of one call lie in one array, and must not run into each other.
 func TestEventsBelongToWhoeverGetsThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

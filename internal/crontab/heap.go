@@ -25,27 +25,9 @@ func (h *heap) push(e *entry) {
 	h.up(len(*h)-1, slot{e.next, e})
 }
 
-// remove takes an entry out, if it is in.
-func (h *heap) remove(e *entry) {
-	i := e.index
-	if i == gone {
-		return
-	}
-	last := len(*h) - 1
-	moved := (*h)[last]
-	(*h)[last] = slot{}
-	*h = (*h)[:last]
-	if e.index = gone; i < last {
-		h.up(i, moved)
-		h.down(moved.entry.index, moved)
-	}
-}
-
 // later puts an entry where it belongs after its next instant moved on.
 func (h heap) later(e *entry) {
-	if e.index != gone {
-		h.down(e.index, slot{e.next, e})
-	}
+	h.down(e.index, slot{e.next, e})
 }
 
 func (h heap) put(i int, s slot) {

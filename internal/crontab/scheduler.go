@@ -16,14 +16,13 @@ const (
 )
 
 // Scheduler follows any number of plans with one heap and one timer. Make it
-// with NewScheduler. Add and Remove may be called concurrently with everything.
+// with NewScheduler. Add may be called concurrently with everything.
 type Scheduler struct {
 	wake chan struct{} // something was added
 
 	mu    sync.Mutex
-	heap  heap           // guarded by mu
-	byKey map[int]*entry // guarded by mu
-	watch watch          // guarded by mu
+	heap  heap  // guarded by mu
+	watch watch // guarded by mu
 }
 
 // entry is one plan. Its fields are guarded by the scheduler's lock.
@@ -31,25 +30,19 @@ type entry struct {
 	position
 	plan  *Plan
 	key   int
-	index int // in the heap; gone if it was removed
+	index int // in the heap
 }
-
-// gone is the index of an entry that is no longer in the heap.
-const gone = -1
 
 // NewScheduler returns a scheduler without plans.
 func NewScheduler() *Scheduler {
-	return &Scheduler{wake: make(chan struct{}, 1), byKey: map[int]*entry{},
-		watch: watch{seen: time.Now().Unix()}}
+	return &Scheduler{wake: make(chan struct{}, 1), watch: watch{seen: time.Now().Unix()}}
 }
 
-// Add follows p from after an instant, under a key of the caller's. What is due
-// by now already is missed. A key that is in use is taken over.
+// Add follows p from after an instant. What is due by now already is missed. key
+// is the caller's, to know by what is due.
 func (s *Scheduler) Add(key int, p *Plan, after int64) {
 	e := &entry{plan: p, key: key, position: p.begin(after, time.Now().Unix())}
 	s.mu.Lock()
-	s.drop(key)
-	s.byKey[key] = e
 	s.heap.push(e)
 	first := e.index == 0
 	s.mu.Unlock()
@@ -61,26 +54,11 @@ func (s *Scheduler) Add(key int, p *Plan, after int64) {
 	}
 }
 
-// Remove ends the plan of that key. Only a call of fire that is under way may
-// still tell about it.
-func (s *Scheduler) Remove(key int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.drop(key)
-}
-
-func (s *Scheduler) drop(key int) {
-	if e := s.byKey[key]; e != nil {
-		s.heap.remove(e)
-		delete(s.byKey, key)
-	}
-}
-
 // Run hands over what comes due until ctx ends, and returns the cause of that.
 // fire is called by one goroutine, which is the caller's, and without a lock. A
-// plan goes on once fire returned nil; after an error it gets the same again,
-// without what was removed meanwhile. Run may be called again later, but not
-// twice at a time. The slices that fire gets are its own only until it returns.
+// plan goes on once fire returned nil; after an error it gets the same again. Run
+// may be called again later, but not twice at a time. The slices that fire gets
+// are its own only until it returns.
 func (s *Scheduler) Run(ctx context.Context, fire func(context.Context, []Due) error) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -135,7 +113,7 @@ func (s *Scheduler) collect(b *batch) (next int64) {
 
 // hand gives a batch to fire until it takes it or ctx ends.
 func (s *Scheduler) hand(ctx context.Context, b *batch, fire func(context.Context, []Due) error) {
-	for pause := retryFirst; len(b.due) > 0; pause = min(2*pause, retryMost) {
+	for pause := retryFirst; ; pause = min(2*pause, retryMost) {
 		if fire(ctx, b.due) == nil {
 			s.advance(b.due)
 			return
@@ -145,21 +123,7 @@ func (s *Scheduler) hand(ctx context.Context, b *batch, fire func(context.Contex
 			return
 		case <-time.After(pause):
 		}
-		b.due = s.left(b.due)
 	}
-}
-
-// left are those whose plan is still there.
-func (s *Scheduler) left(due []Due) []Due {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var left []Due
-	for _, d := range due {
-		if d.entry.index != gone {
-			left = append(left, d)
-		}
-	}
-	return left
 }
 
 func (s *Scheduler) advance(due []Due) {
