@@ -129,7 +129,7 @@ func noMessage(id string) error {
 		WithHint("List shows those there are; finished ones are kept for a limited time.")
 }
 
-// found is a message that somebody wants to change, as it is in the store.
+// foundRecord is a message that somebody wants to change, as it is in the store.
 type foundRecord struct {
 	seq      uint64
 	message  *stored

@@ -190,12 +190,18 @@ func (l *loop) cut() {
 		l.wait(c, time.Duration(rand.Int64N(int64(youth))))
 		return
 	}
+	l.serves(c)
+	l.wait(c, l.life)
+}
+
+// serves waits until a child serves.
+func (l *loop) serves(c *child) {
+	l.Helper()
 	select {
 	case <-c.up:
 	case <-c.ended:
 		l.Fatalf("a child ended before it served: %s", c.said.String())
 	}
-	l.wait(c, l.life)
 }
 
 func (l *loop) wait(c *child, d time.Duration) {
@@ -209,7 +215,7 @@ func (l *loop) wait(c *child, d time.Duration) {
 func (l *loop) finish() {
 	l.Helper()
 	c := l.start()
-	<-c.up
+	l.serves(c)
 	_ = c.in.Close()
 	<-c.ended
 	if c.said.Len() > 0 || c.cmd.ProcessState.ExitCode() != 0 {
