@@ -26,6 +26,7 @@ import (
 	"github.com/bridle-dev/bridle/model"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/provider/mcp"
+	"github.com/bridle-dev/bridle/store"
 	"github.com/bridle-dev/bridle/store/bolt"
 	"github.com/bridle-dev/bridle/triggers"
 )
@@ -63,18 +64,39 @@ type oncall struct {
 
 // run works until ctx ends, and then ends what it has begun.
 func (o *oncall) run(ctx context.Context) (err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	db, err := bolt.Open(filepath.Join(o.dir, "oncall.db"), nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	hooks := triggers.NewWebhookReceiver(nil)
+	c, err := o.config(db, hooks)
+	if err != nil {
+		return err
+	}
+	h, err := harness.New(c)
+	if err != nil {
+		return err
+	}
+	told := o.listen(context.WithoutCancel(ctx), h)
+	defer func() { <-told }()
+	defer func() { err = errors.Join(err, h.Close(context.WithoutCancel(ctx))) }()
+	if err := h.Start(ctx); err != nil {
+		return err
+	}
+	stop := o.serve(hooks, h)
+	defer stop()
+	<-ctx.Done()
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	return h.Drain(end)
+}
+
+// config is the agent: what it is connected to, and what has it start a turn.
+func (o *oncall) config(db store.Store, hooks *triggers.WebhookReceiver) (harness.Config, error) {
+	self, err := os.Executable()
 	together := func(triggers.Event) (provider.ThreadID, error) { return "oncall", nil }
-	h, err := harness.New(harness.Config{
+	return harness.Config{
 		Name: "oncall", Store: db, Model: o.model, Profiles: []*harness.Profile{paging()},
 		Instructions: "You are on call. Page somebody about what you are told.",
 		Connections: connection.Set{
@@ -87,30 +109,21 @@ func (o *oncall) run(ctx context.Context) (err error) {
 			{ID: "failed", Connection: "deploys", Event: "deploy.failed", Thread: together,
 				Input: triggers.Of(func(d DeployFailed) string { return fmt.Sprintf("Build %d of %s failed.", d.Build, d.Service) })},
 		},
-	})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, h.Close(context.WithoutCancel(ctx))) }()
-	told := make(chan struct{})
+	}, err
+}
+
+// listen tells what happens, until the harness is closed; then told is closed.
+func (o *oncall) listen(ctx context.Context, h *harness.AgentHarness) (told <-chan struct{}) {
+	done := make(chan struct{})
 	go func() {
-		defer close(told)
-		for ev, err := range h.Events(context.WithoutCancel(ctx), "") { // until the harness is closed
+		defer close(done)
+		for ev, err := range h.Events(ctx, "") {
 			if err == nil {
 				o.tell(ev)
 			}
 		}
 	}()
-	defer func() { <-told }()
-	if err := h.Start(ctx); err != nil {
-		return errors.Join(err, h.Close(context.WithoutCancel(ctx)))
-	}
-	stop := o.serve(hooks, h)
-	defer stop()
-	<-ctx.Done()
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
-	defer cancel()
-	return h.Drain(end)
+	return done
 }
 
 // serve takes webhooks, and says how the program is.

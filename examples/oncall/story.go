@@ -25,6 +25,10 @@ import (
 // secret is what the sender of webhooks and the program share.
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
+// startTime is how long after the start of the program morning comes: enough for a
+// schedule to be followed by then also where the machine is busy.
+const startTime = 3 * time.Second
+
 // story is what happens to the program: morning comes, a deployment fails, it is
 // stopped, and it is started again.
 func story(ctx context.Context) error {
@@ -33,7 +37,7 @@ func story(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	soon := time.Now().UTC().Add(2 * time.Second)
+	soon := time.Now().UTC().Add(startTime)
 	morning := fmt.Sprintf("%d %d %d * * *", soon.Second(), soon.Minute(), soon.Hour())
 
 	fmt.Println("The program starts. Morning comes, and while it pages somebody, a deployment fails.")
