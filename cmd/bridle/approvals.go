@@ -124,28 +124,13 @@ func runApprovals(ctx context.Context, c *command) error {
 	case formatJSON:
 		return c.printJSON(map[string]any{"approvals": all})
 	case formatJSONL, formatID:
-		return c.eachApproval(all)
+		return printEach(c, all, func(a *approval) string { return a.ID })
 	}
 	if len(all) == 0 {
 		c.remark("nothing waits for an approval")
 		return nil
 	}
 	return c.tableOfApprovals(all).print()
-}
-
-func (c *command) eachApproval(all []*approval) error {
-	for _, a := range all {
-		var err error
-		if c.format == formatID {
-			err = c.printID(a.ID)
-		} else {
-			err = c.printLine(a)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (c *command) tableOfApprovals(all []*approval) *table {

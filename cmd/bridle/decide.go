@@ -154,13 +154,8 @@ func (c *command) decide(ctx context.Context, s *socket, a *approval, d *decisio
 		return err
 	}
 	decided.Args = refs.WithoutSeals(decided.Args)
-	switch c.format {
-	case formatJSON:
-		return c.printJSON(decided)
-	case formatJSONL:
-		return c.printLine(decided)
-	case formatID:
-		return c.printID(decided.ID)
+	if printed, err := c.printOne(decided, decided.ID); printed {
+		return err
 	}
 	_, err := fmt.Fprintln(c.out, plain(strings.Join([]string{word, a.ID, a.call(), "by", d.By}, " ")))
 	return err
@@ -184,13 +179,8 @@ func runAbort(ctx context.Context, c *command) error {
 	if err != nil {
 		return err
 	}
-	switch c.format {
-	case formatJSON:
-		return c.printJSON(done)
-	case formatJSONL:
-		return c.printLine(done)
-	case formatID:
-		return c.printID(done.Execution)
+	if printed, err := c.printOne(done, done.Execution); printed {
+		return err
 	}
 	_, err = fmt.Fprintln(c.out, plain("aborted "+done.Execution+" on thread "+done.Thread))
 	return err

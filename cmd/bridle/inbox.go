@@ -150,7 +150,7 @@ func (c *command) printInbox(page []*eventView, next uint64) error {
 			Next   uint64       `json:"next,omitempty"` // for -after
 		}{page, next})
 	case formatJSONL, formatID:
-		return c.eachEvent(page)
+		return printEach(c, page, func(v *eventView) string { return v.ID })
 	}
 	if len(page) == 0 {
 		c.remark("no events")
@@ -161,21 +161,6 @@ func (c *command) printInbox(page []*eventView, next uint64) error {
 	}
 	if next > 0 {
 		c.remark("later: bridle inbox -after %d", next)
-	}
-	return nil
-}
-
-func (c *command) eachEvent(page []*eventView) error {
-	for _, v := range page {
-		var err error
-		if c.format == formatID {
-			err = c.printID(v.ID)
-		} else {
-			err = c.printLine(v)
-		}
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -221,13 +206,8 @@ func (c *command) showEvent(ctx context.Context, id string) error {
 		return err
 	}
 	v := viewEvent(m)
-	switch c.format {
-	case formatJSON:
-		return c.printJSON(v)
-	case formatJSONL:
-		return c.printLine(v)
-	case formatID:
-		return c.printID(v.ID)
+	if printed, err := c.printOne(v, v.ID); printed {
+		return err
 	}
 	if err := c.tableOfEvents([]*eventView{v}).print(); err != nil {
 		return err
@@ -281,13 +261,8 @@ func (c *command) operate(ctx context.Context, id, what string, body any, word s
 		return err
 	}
 	v := viewEvent(now)
-	switch c.format {
-	case formatJSON:
-		return c.printJSON(v)
-	case formatJSONL:
-		return c.printLine(v)
-	case formatID:
-		return c.printID(v.ID)
+	if printed, err := c.printOne(v, v.ID); printed {
+		return err
 	}
 	_, err = fmt.Fprintln(c.out, plain(v.ID+" "+word))
 	return err

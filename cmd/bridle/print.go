@@ -49,6 +49,36 @@ func (c *command) printID(id string) error {
 	return err
 }
 
+// printOne writes what a command is about for programs, and reports whether that
+// was asked for.
+func (c *command) printOne(value any, id string) (printed bool, err error) {
+	switch c.format {
+	case formatJSON:
+		return true, c.printJSON(value)
+	case formatJSONL:
+		return true, c.printLine(value)
+	case formatID:
+		return true, c.printID(id)
+	}
+	return false, nil
+}
+
+// printEach writes a line for each of many, with all of it or its id alone.
+func printEach[T any](c *command, all []T, id func(T) string) error {
+	for _, one := range all {
+		var err error
+		if c.format == formatID {
+			err = c.printID(id(one))
+		} else {
+			err = c.printLine(one)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // remark tells people something that is no part of the data.
 func (c *command) remark(format string, args ...any) {
 	if c.format == formatTable || c.format == formatWide {

@@ -78,7 +78,7 @@ func (c *command) printRuns(all []*runView) error {
 			Next  string     `json:"next,omitempty"` // for -before
 		}{append([]*runView{}, page...), len(all), next})
 	case formatJSONL, formatID:
-		return c.eachRun(page)
+		return printEach(c, page, func(v *runView) string { return v.Execution })
 	}
 	if len(page) == 0 {
 		c.remark("no executions")
@@ -89,21 +89,6 @@ func (c *command) printRuns(all []*runView) error {
 	}
 	if next != "" {
 		c.remark("%d of %d · older: bridle runs -before %s", len(page), len(all), next)
-	}
-	return nil
-}
-
-func (c *command) eachRun(page []*runView) error {
-	for _, v := range page {
-		var err error
-		if c.format == formatID {
-			err = c.printID(v.Execution)
-		} else {
-			err = c.printLine(v)
-		}
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }

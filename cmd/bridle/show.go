@@ -65,7 +65,7 @@ func (c *command) printTimeline(t *timeline) error {
 	case formatJSON:
 		return c.printJSON(t)
 	case formatJSONL, formatID:
-		return c.eachStep(t.Steps)
+		return printEach(c, t.Steps, func(v *stepView) string { return v.Path })
 	}
 	if err := c.printHead(t); err != nil {
 		return err
@@ -89,21 +89,6 @@ func (c *command) tellWaiting(t *timeline) {
 		}
 		c.remark("%s waits for a decision: bridle approve %s, or bridle deny %s", id, id, id)
 	}
-}
-
-func (c *command) eachStep(steps []*stepView) error {
-	for _, v := range steps {
-		var err error
-		if c.format == formatID {
-			err = c.printID(v.Path)
-		} else {
-			err = c.printLine(v)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // printHead says what the execution is, and why it is not done.
