@@ -9,11 +9,12 @@ import (
 
 // progress is how far the streams of a transaction have got in it.
 type progress struct {
-	at   Cursor
-	left []Cursor // positions before it, oldest first
-	gaps int
-	back int
-	kept *position // as it was written; nil if nothing changed
+	at     Cursor
+	left   []Cursor // positions before it, oldest first
+	gaps   int
+	missed Skipped // in gaps of a schedule, all together
+	back   int
+	kept   *position // as it was written; nil if nothing changed
 }
 
 // accept stores what arrived, all of it or nothing: the events that are not known
@@ -93,6 +94,7 @@ func (i *Inbox) putAll(tx store.Tx, all []*arrival, moved map[*stream]*progress)
 func (p *progress) step(a *arrival, again bool) {
 	if a.gap {
 		p.gaps++
+		p.missed = p.missed.and(a.missed)
 	}
 	if again {
 		return

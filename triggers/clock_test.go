@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bridle-dev/bridle/connection"
+	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/provider"
 	kv "github.com/bridle-dev/bridle/store"
@@ -96,6 +98,35 @@ func TestTicksOfADowntimeAreCaughtUpFromTheStoredPosition(t *testing.T) {
 			want = append(want, fmt.Sprintf("hourly:hourly:2000-01-01T0%d:00:00Z", hour))
 		}
 		if diff := cmp.Diff(want, w.began()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestTicksThatAreNotMadeUpForAreToldAsSuch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := scheduled(t, memory(t), map[string]string{"hourly": "0 * * * *"})
+		last := triggers.Cron("0 * * * *", &triggers.CronOptions{CatchUp: triggers.CatchUpLast})
+		w.cfg.Provider = func(connection.Name) provider.Provider { return last }
+		w.start()
+		w.stop()
+		time.Sleep(5*time.Hour + time.Minute)
+		w.start()
+		time.Sleep(time.Second)
+		w.stop()
+		var told []string
+		for _, ev := range w.events(event.Warning) {
+			told = append(told, ev.Text)
+			for _, part := range []string{"4 missed", "2000-01-01T01:00:00Z", "2000-01-01T04:00:00Z", "CatchUp"} {
+				if !errors.Is(ev.Err, fault.Gap) || !strings.Contains(ev.Err.Error(), part) {
+					t.Errorf("warned of %v, want %q in it", ev.Err, part)
+				}
+			}
+		}
+		if len(told) != 1 {
+			t.Errorf("warnings: %q", told)
+		}
+		if diff := cmp.Diff([]string{"hourly:hourly:2000-01-01T05:00:00Z"}, w.began()); diff != "" {
 			t.Error(diff)
 		}
 	})

@@ -1,6 +1,7 @@
 package triggers
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -25,6 +26,14 @@ type Skipped struct {
 	Count int       `json:"count"` // how many; 1,000,000 means that many or more
 	First time.Time `json:"first"` // with the offset of the schedule's zone
 	Last  time.Time `json:"last"`
+}
+
+// and is both together, of which the other came later.
+func (s Skipped) and(later Skipped) Skipped {
+	if s.Count == 0 || later.Count == 0 {
+		return cmp.Or(s, later)
+	}
+	return Skipped{Count: s.Count + later.Count, First: s.First, Last: later.Last}
 }
 
 // tickedSchema is the JSON Schema of Ticked.

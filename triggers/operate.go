@@ -125,8 +125,8 @@ func seqOf(tx store.Tx, id string) (uint64, error) {
 }
 
 func noMessage(id string) error {
-	return fault.New(fault.ExecutionUnknown, "inbox has no message %s", fault.Quote(id)).
-		WithHint("List shows those there are; finished ones are kept for a limited time.")
+	return fault.New(fault.ExecutionUnknown, "the inbox has no event %s", fault.Quote(id)).
+		WithHint("Its id is <connection>:<trigger>:<event id>, as the list of the inbox has it; what has ended is kept for a limited time.")
 }
 
 // foundRecord is a message that somebody wants to change, as it is in the store.

@@ -27,6 +27,7 @@ type arrival struct {
 	stream *stream
 	cursor Cursor
 	gap    bool
+	missed Skipped // of a gap in a schedule
 	items  []*item // one for each trigger that takes it
 }
 
@@ -54,6 +55,9 @@ func (i *Inbox) arrive(ctx context.Context, s *stream, ev Event) (*arrival, erro
 		return a, nil
 	case provider.EventGap:
 		a.gap = true
+		if s.schedule != nil {
+			a.missed, _ = provider.Decode[Skipped](ev)
+		}
 		return a, nil
 	}
 	for _, t := range s.triggers {

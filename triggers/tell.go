@@ -57,7 +57,12 @@ func (i *Inbox) tellProgress(t *trigger, p *progress) {
 		t.book.add(func(s *TriggerStatus) { s.Backward += p.back })
 		i.warn(t, "source went back to positions that it had passed; they were not stored", nil)
 	}
-	if p.gaps > 0 {
+	switch {
+	case p.missed.Count > 0:
+		i.warn(t, "ticks were missed that are not made up for",
+			fault.New(fault.Gap, "%d missed, from %s to %s", p.missed.Count, p.missed.First.Format(time.RFC3339), p.missed.Last.Format(time.RFC3339)).
+				At(string(t.Connection), t.Event).WithHint("CronOptions.CatchUp says which ticks are made up for."))
+	case p.gaps > 0:
 		i.warn(t, "events were lost before they could be stored",
 			fault.New(fault.Gap, "source of trigger %s reported a gap", t.ID).At(string(t.Connection), t.Event).
 				WithHint("Look at the source for what happened meanwhile."))

@@ -96,7 +96,8 @@ const (
 	RefusedPanic Refusal = "panic"
 )
 
-// Error returns the refusal's own spelling.
+// Error returns "refused: " and the refusal's own spelling. Formats such as %v use
+// it too; string(r) is the spelling alone.
 func (r Refusal) Error() string { return "refused: " + string(r) }
 
 // status is what the sender is told.
