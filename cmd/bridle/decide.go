@@ -31,7 +31,7 @@ func runApprove(ctx context.Context, c *command) error {
 			return misuse("what -form gives is not JSON")
 		}
 	}
-	s, err := c.dial()
+	s, err := c.dial(c.verb.name)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (c *command) showApproval(a *approval) {
 }
 
 func runDeny(ctx context.Context, c *command) error {
-	s, err := c.dial()
+	s, err := c.dial(c.verb.name)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func runHappened(ctx context.Context, c *command) error {
 	if c.output != "" && !json.Valid([]byte(c.output)) {
 		return misuse("what -output gives is not JSON")
 	}
-	s, err := c.dial()
+	s, err := c.dial(c.verb.name)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ type aborted struct {
 }
 
 func runAbort(ctx context.Context, c *command) error {
-	s, err := c.dial()
+	s, err := c.dial(c.verb.name)
 	if err != nil {
 		return err
 	}

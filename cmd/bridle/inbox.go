@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/refs"
 	"github.com/bridle-dev/bridle/triggers"
@@ -214,7 +213,7 @@ func (c *command) showEvent(ctx context.Context, id string) error {
 	}
 	_, err = fmt.Fprintf(c.out, "\n%s\n", plain(string(v.Payload)))
 	if v.State == stateDead {
-		c.remark("bridle inbox retry %s, or bridle inbox drop %s -reason …; its steps: bridle show %s", v.ID, v.ID, v.Execution)
+		c.remark("bridle inbox retry %s, or bridle inbox drop %s -reason …; its steps, if its turn began: bridle show %s", v.ID, v.ID, v.Execution)
 	}
 	return err
 }
@@ -222,7 +221,7 @@ func (c *command) showEvent(ctx context.Context, id string) error {
 // findMessage returns the event that an id, or the beginning of one, names.
 func findMessage(ctx context.Context, src source, id string) (*message, error) {
 	found, err := src.message(ctx, id)
-	if err == nil || fault.CodeOf(err) != fault.ExecutionUnknown {
+	if err == nil || !isMissing(err) {
 		return found, err
 	}
 	missing := err
@@ -247,7 +246,7 @@ func findMessage(ctx context.Context, src source, id string) (*message, error) {
 
 // operate has a harness that runs do something with an event.
 func (c *command) operate(ctx context.Context, id, what string, body any, word string) error {
-	s, err := c.dial()
+	s, err := c.dial(c.verb.name + " " + what)
 	if err != nil {
 		return err
 	}

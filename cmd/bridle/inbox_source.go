@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"net/http"
 	"net/url"
@@ -19,11 +18,7 @@ func inboxPath(id string) string { return "/inbox/" + url.PathEscape(id) }
 
 func (s *socket) message(ctx context.Context, id string) (*message, error) {
 	m := new(message)
-	err := s.ask(ctx, http.MethodGet, inboxPath(id), nil, m)
-	if f, ok := errors.AsType[*failure](err); ok && f.Exit == exitMissing {
-		return nil, fault.New(fault.ExecutionUnknown, "%s", f.Message).WithHint("%s", f.Hint)
-	}
-	return m, err
+	return m, s.ask(ctx, http.MethodGet, inboxPath(id), nil, m)
 }
 
 func (s *socket) messages(ctx context.Context, f triggers.InboxFilter) iter.Seq2[*message, error] {

@@ -139,6 +139,9 @@ func TestAnInboxThatIsAskedWronglySaysSo(t *testing.T) {
 			t.Errorf("%v: %q, %q", args, got.out, got.err)
 		}
 	}
+	if got := s.want(exitUsage, "inbox", "retry", "bell:open:2").err; !strings.Contains(got, "inbox retry needs") {
+		t.Errorf("told %q", got)
+	}
 	s.want(exitMissing, "inbox", "show", "bell:close:1")
 	wantError(t, s.want(exitMissing, "inbox", "show", "", "-json"), "EXECUTION_UNKNOWN")
 }
@@ -153,6 +156,11 @@ func TestAnEventOfALiveHarnessIsRetriedOrDropped(t *testing.T) {
 	for ev, err := range d.h.Events(t.Context(), "") {
 		if err != nil || ev.Type == event.InboxRetried {
 			break
+		}
+	}
+	for _, args := range [][]string{{"inbox", "show", "nobody"}, {"show", "nobody"}} {
+		if got := s.want(exitMissing, args...).err; strings.Count(got, "EXECUTION_UNKNOWN") != 1 {
+			t.Errorf("%v: %q", args, got)
 		}
 	}
 	if got := s.want(exitDone, "inbox", "-o", "id").out; got != "bell:open:1\n" {

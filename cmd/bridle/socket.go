@@ -25,9 +25,10 @@ type socket struct {
 // maxAnswer bounds what is read at once: a page of executions or of approvals.
 const maxAnswer = 64 << 20
 
-func (c *command) dial() (*socket, error) {
+// dial returns the harness that is to do what the command line says.
+func (c *command) dial(what string) (*socket, error) {
 	if c.socket == "" {
-		return nil, misuse("%s needs a harness that runs", c.verb.name).
+		return nil, misuse("%s needs a harness that runs", what).
 			hint("Name its socket with -socket or BRIDLE_SOCKET; a program serves it with AgentHarness.Admin.")
 	}
 	s := &socket{path: c.socket}
@@ -171,11 +172,7 @@ func (s *socket) runs(ctx context.Context, after string) iter.Seq2[*execution, e
 
 func (s *socket) run(ctx context.Context, id string) (*outcome, error) {
 	o := new(outcome)
-	err := s.ask(ctx, http.MethodGet, "/executions/"+url.PathEscape(id), nil, o)
-	if f, ok := errors.AsType[*failure](err); ok && f.Exit == exitMissing {
-		return nil, fault.New(fault.ExecutionUnknown, "%s", f.Message).WithHint("%s", f.Hint)
-	}
-	return o, err
+	return o, s.ask(ctx, http.MethodGet, "/executions/"+url.PathEscape(id), nil, o)
 }
 
 func (s *socket) entries(ctx context.Context, id string, values bool) iter.Seq2[*entry, error] {

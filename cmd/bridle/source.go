@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"strings"
 
@@ -55,7 +56,7 @@ type (
 func (c *command) open(ctx context.Context) (source, error) {
 	switch {
 	case c.socket != "":
-		return c.dial()
+		return c.dial(c.verb.name)
 	case c.store != "":
 		return openFile(ctx, c.store, c.now)
 	}
@@ -66,7 +67,7 @@ func (c *command) open(ctx context.Context) (source, error) {
 // find returns the execution that an id, or the beginning of one, names.
 func find(ctx context.Context, src source, id string) (*outcome, error) {
 	found, err := src.run(ctx, id)
-	if err == nil || fault.CodeOf(err) != fault.ExecutionUnknown {
+	if err == nil || !isMissing(err) {
 		return found, err
 	}
 	missing := err
@@ -88,6 +89,12 @@ func find(ctx context.Context, src source, id string) (*outcome, error) {
 		return nil, missing
 	}
 	return src.run(ctx, full)
+}
+
+// isMissing reports whether an error says that there is nothing of that id.
+func isMissing(err error) bool {
+	f, ok := errors.AsType[*failure](err)
+	return ok && f.Exit == exitMissing || fault.CodeOf(err) == fault.ExecutionUnknown
 }
 
 // only returns the one name that a shortened one stands for, "" if there is none.
