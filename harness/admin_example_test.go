@@ -24,6 +24,7 @@ func serveAdmin(h *harness.AgentHarness, dir string) (server *http.Server, socke
 		return nil, "", err
 	}
 	socket = filepath.Join(dir, "bridle.sock")
+	_ = os.Remove(socket) // of a process that was killed; whoever has the store open is the only one
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		return nil, "", err
