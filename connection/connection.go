@@ -119,9 +119,9 @@ type Entry struct {
 	// changes is refused until someone accepts the change; the others go on.
 	Pin bool
 	// Pool makes fresh connections on demand, each private to a run or a parallel
-	// path, which steps reach through handles. Models see one only where a step
-	// picks its tools. Only the harness may have pools. Required says nothing of
-	// them.
+	// path, which steps reach through handles: [NewHandle] with From and Fresh.
+	// Models see one only where a step picks its tools. Only the harness may have
+	// pools. Required says nothing of them.
 	Pool *Pool
 }
 

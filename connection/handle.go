@@ -61,9 +61,10 @@ type HandleOptions[S any] struct {
 // Named is a handle on the connection of that name, without a profile.
 func Named(name Name) *Handle { return &Handle{name: name} }
 
-// NewHandle is a handle that needs a profile, or a private connection. It is for
-// the authors of profiles, whose own constructors fix S and the requirement; nil
-// requires nothing. Steps, tools, the ledger and patterns know the connection by
+// NewHandle is a handle that needs a profile, or a private connection. Authors of
+// profiles wrap it in constructors of their own, which fix S and the requirement;
+// without a profile the requirement is nil, which requires nothing, and S is any.
+// Steps, tools, the ledger and patterns know the connection by
 // the handle's name. A mistake is reported by harness.New, or at the first use
 // inside a function.
 func NewHandle[S any](name Name, needs *Requirement, opts *HandleOptions[S]) *Handle {

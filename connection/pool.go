@@ -6,7 +6,7 @@ import "time"
 // [database/sql.DBStats]. The counters grow from when the pool was made.
 type PoolStatus struct {
 	MaxOpen int // how many connections may exist at once, in all processes together
-	Open    int // how many do; those of other processes as last seen
+	Open    int // how many do; those of other processes as last seen, and those kept a while for a run that failed
 	InUse   int // how many of these are leased in this process
 	Idle    int // always 0: a connection is never handed on
 

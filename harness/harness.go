@@ -247,7 +247,14 @@ func New(config Config) (*AgentHarness, error) {
 // Start connects and returns when every connection is ready or has failed once,
 // those that are not required within ten seconds at most, or when ctx ends. It
 // fails if a required connection is not ready. Connections go on being tried
-// after that; calling Start again reports anew. It is optional.
+// after that; calling Start again reports anew.
+//
+// It also returns only when each trigger listens or has failed to, within the same
+// time. A trigger that does not listen, as one whose event its connection does not
+// have, is no error of Start: it is tried again, and Status and Ready say why.
+//
+// It is optional where Execute or Run is called anyway; an agent that only has
+// triggers begins with it.
 func (h *AgentHarness) Start(ctx context.Context) error {
 	if err := h.begin(); err != nil {
 		return err

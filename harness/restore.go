@@ -29,7 +29,8 @@ func (h *AgentHarness) Executions(ctx context.Context) iter.Seq2[*ledger.Executi
 type RestoreOptions struct {
 	// Rerun names connections on which the run may go on although what they were
 	// connected to was replaced: what was recorded of the old thing is dropped and
-	// done again. The permission ends with the run.
+	// done again. A private connection has the name of its handle, not that of its
+	// pool. The permission ends with the run.
 	//
 	// A call that was answered and is made again gets a new key, which is its first
 	// one with ":r" and a number, unless its operation is once by its facts.

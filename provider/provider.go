@@ -282,7 +282,7 @@ type (
 
 // ProvisionRequest asks for a fresh thing.
 type ProvisionRequest struct {
-	Setup     json.RawMessage // what a workflow may choose, checked against the profile
+	Setup     json.RawMessage // what a workflow may choose, checked against the profile; {} if it chose nothing
 	Host      json.RawMessage // host-only fields, from the pool's configuration
 	Execution ExecutionID
 }
