@@ -12,6 +12,10 @@
 // word by word, and tool calls are numbered call_1, call_2, … in the order in
 // which they are made.
 //
+// A script ends. For a program that goes on, such as one whose turns triggers
+// start, implement [model.Model]: it is one method, and package model has one that
+// answers for ever.
+//
 // # Errors
 //
 // A request after the last round is a model_rejected error that says which round

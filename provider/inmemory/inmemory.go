@@ -20,6 +20,11 @@
 // [Provider.Calls], and make things happen with [Provider.Emit],
 // [Provider.Drop], [Provider.Replace] and [Provider.Update].
 //
+// Nothing of it outlives the process, but its instances are counted from 1 in each:
+// the next process has another thing that looks like the one before. A program that
+// is killed and resumed sees a replacement only if it gives things of the next
+// process another Options.Surface, or calls Replace.
+//
 // # Errors
 //
 // What an operation returns is the peer's answer. A plain error is the peer's
