@@ -65,11 +65,20 @@ func (r *runtime) Leave(ctx context.Context, path steps.Path, rec steps.Recorded
 	if said := r.x.said(path); len(said) > 0 {
 		e.Items, e.Line = encode(said), r.line
 	}
-	if ledger.Outermost(e.Path) {
+	if ledger.Outermost(e.Path) && r.x.holdsNothing() {
 		r.x.rec.Conclude(e)
 		return nil
 	}
 	return r.x.rec.Settle(ctx, e)
+}
+
+// holdsNothing reports whether nothing is released between the outermost step and
+// the end: what is gone by then could not be gone on with, should the process die
+// in between.
+func (x *execution) holdsNothing() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.held)+len(x.crowded)+len(x.scope.own)+len(x.models.own) == 0
 }
 
 // pending returns what writes down that a call is about to be sent, with what
