@@ -3,8 +3,10 @@ package harness_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
+	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/harness"
 	"github.com/bridle-dev/bridle/model/scripted"
@@ -12,6 +14,7 @@ import (
 	"github.com/bridle-dev/bridle/provider/inmemory"
 	"github.com/bridle-dev/bridle/steps"
 	"github.com/bridle-dev/bridle/store"
+	"github.com/bridle-dev/bridle/triggers"
 )
 
 // talkative is shaky, takes any arguments where it hangs, and has the credential.
@@ -108,4 +111,42 @@ func stored(t *testing.T, st store.Store) {
 	if err != nil || n == 0 {
 		t.Errorf("%d records, %v", n, err)
 	}
+}
+
+// TestTheIDOfAMessageHasNoCredential has an event whose id has a credential, and
+// another whose id looks like that one without it.
+func TestTheIDOfAMessageHasNoCredential(t *testing.T) {
+	rang := triggers.NewSource([]triggers.EventType{{Name: "rang"}}, nil)
+	w := inhabit(t, harness.Config{Store: store.Memory(), Graph: graphOf(func(steps.Context) (string, error) { return "", nil }),
+		Connections: connection.Set{"door": {Provider: disclosing{rang}}},
+		Triggers:    []triggers.Trigger{{ID: "opened", Connection: "door", Event: "rang"}}})
+	for _, id := range []provider.EventID{"a-" + credential, "a-" + credential, "a-<redacted>"} {
+		if err := rang.Emit(t.Context(), triggers.Emission{Type: "rang", ID: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	for m, err := range w.h.Inbox().List(t.Context(), triggers.InboxFilter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+		if strings.Contains(string(encode(m)), credential) {
+			t.Errorf("it is kept: %s", encode(m))
+		}
+		if _, err := w.h.Inbox().Message(t.Context(), m.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d events are kept, want 2", n)
+	}
+}
+
+// disclosing is a provider that registers the credential.
+type disclosing struct{ provider.Provider }
+
+func (d disclosing) Connect(ctx context.Context, o *provider.ConnectOptions) ([]provider.Conn, error) {
+	o.Normal().Redact(credential)
+	return d.Provider.Connect(ctx, o)
 }

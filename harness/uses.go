@@ -130,13 +130,17 @@ func (h *AgentHarness) checkName(name connection.Name, set connection.Set) error
 	if err := name.Check(); err != nil {
 		return err
 	}
-	known := slices.Sorted(maps.Keys(h.config.Connections))
-	known = slices.AppendSeq(known, maps.Keys(set))
-	for _, k := range known {
-		if k == name || len(name) > len(k) && name[:len(k)] == k && name[len(k)] == '-' {
+	for i := range len(name) + 1 {
+		if i < len(name) && name[i] != '-' {
+			continue
+		}
+		_, ours := h.config.Connections[name[:i]]
+		if _, theirs := set[name[:i]]; ours || theirs {
 			return nil
 		}
 	}
+	known := slices.Collect(maps.Keys(h.config.Connections))
+	known = slices.AppendSeq(known, maps.Keys(set))
 	slices.Sort(known)
 	return unknownConnection(name, slices.Compact(known))
 }

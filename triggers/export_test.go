@@ -12,7 +12,9 @@ func (i *Inbox) StoreEvents(ctx context.Context, n int, events ...Event) error {
 }
 
 // MessageIDOf is what an event of a trigger is known by.
-func MessageIDOf(t *Trigger, id string) string { return messageID(t, provider.EventID(id)) }
+func MessageIDOf(t *Trigger, id string) string {
+	return messageID(t, provider.EventID(id), provider.EventID(id))
+}
 
 // ReadRecords reads bytes as each of the records that are not plain JSON.
 func ReadRecords(raw []byte) (line []byte, payload []byte) {

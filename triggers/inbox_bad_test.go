@@ -2,8 +2,10 @@ package triggers_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -84,6 +86,9 @@ func TestBadInputHasItsAnswer(t *testing.T) {
 			events: without(func(e *provider.Event) { e.Kind = "later" }), want: counts{Accepted: 3, Done: 3}},
 		"long and odd ids are cut": {
 			events: []provider.Event{happened(strings.Repeat("x", 5000), `{"id":"x"}`, "2"), happened("\xff\x00\n", `{"id":"x"}`, "3")},
+			want:   counts{Accepted: 4, Done: 4}},
+		"an id like that of one that was cut is another": {
+			events: []provider.Event{happened(strings.Repeat("x", 5000), `{"id":"x"}`, "2"), happened(likeCut(strings.Repeat("x", 5000)), `{"id":"y"}`, "3")},
 			want:   counts{Accepted: 4, Done: 4}},
 		"a time that no record holds is left out": {
 			events: without(func(e *provider.Event) { e.Time = time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC) }), want: counts{Accepted: 3, Done: 3}},
@@ -247,3 +252,6 @@ func TestAnInboxOfTheFutureIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// likeCut is what the id of a message ends in for an event's id that was cut.
+func likeCut(id string) string { return fmt.Sprintf("%s~%x", id[:64], sha256.Sum256([]byte(id))) }

@@ -78,10 +78,7 @@ func (i *Inbox) arrive(ctx context.Context, s *stream, ev Event) (*arrival, erro
 
 // take makes an item of an event, or nil if the filter refuses it.
 func (i *Inbox) take(ctx context.Context, t *trigger, ev Event) (*item, error) {
-	id := ev.ID
-	if id == "" && ev.Cursor != "" {
-		id = provider.EventID("cursor:" + string(ev.Cursor))
-	}
+	id := idOf(ev)
 	if id == "" {
 		return nil, fault.New(fault.ResultInvalid, "event has neither an id nor a cursor").
 			WithHint("Have the source give each event an id that stays the same when it is sent again.")
@@ -94,7 +91,7 @@ func (i *Inbox) take(ctx context.Context, t *trigger, ev Event) (*item, error) {
 		return nil, err
 	}
 	now := time.Now()
-	m := stored{ID: messageID(&t.Trigger, id), Execution: newExecution(now), Trigger: t.ID, Connection: t.Connection, At: now}
+	m := stored{ID: messageID(&t.Trigger, id, idOf(seen)), Execution: newExecution(now), Trigger: t.ID, Connection: t.Connection, At: now}
 	it := &item{trigger: t, content: digestOf(seen)}
 	it.standing = standing{State: Pending, Trigger: t.ID, At: nanosOf(m.At), Updated: nanosOf(m.At)}
 	placed, ok, err := i.settleIn(ctx, t, seen)
@@ -223,15 +220,25 @@ func storable(ev *Event) error {
 	return nil
 }
 
+// idOf is the id of an event, or what stands for it; "" if there is neither.
+func idOf(ev Event) provider.EventID {
+	if ev.ID == "" && ev.Cursor != "" {
+		return provider.EventID("cursor:" + string(ev.Cursor))
+	}
+	return ev.ID
+}
+
 // messageID is what an event is known by: the same event of the same trigger has
-// the same one. Ids that cannot stand in a key are cut, and end in their digest.
-func messageID(t *Trigger, id provider.EventID) string {
+// the same one. Ids that cannot stand in a key, or must not be seen as they are, are
+// cut, and end in the digest of the whole; seen is the id without credentials.
+func messageID(t *Trigger, id, seen provider.EventID) string {
 	before := string(t.Connection) + ":" + string(t.ID) + ":"
-	plain := utf8.ValidString(string(id)) && !strings.ContainsFunc(string(id), unicode.IsControl)
-	if plain && len(before)+len(id) <= maxMessageID {
+	plain := id == seen && utf8.ValidString(string(id)) && !strings.ContainsFunc(string(id), unicode.IsControl)
+	if plain && len(before)+len(id) <= maxMessageID && !looksCut(id) {
 		return before + string(id)
 	}
 	sum := sha256.Sum256([]byte(id))
+	id = seen
 	text := strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == utf8.RuneError {
 			return '_'
@@ -239,6 +246,16 @@ func messageID(t *Trigger, id provider.EventID) string {
 		return r
 	}, string(id[:min(len(id), 64)]))
 	return before + text + "~" + hex.EncodeToString(sum[:])
+}
+
+// looksCut tells ids that would be taken for one that was cut.
+func looksCut(id provider.EventID) bool {
+	at := len(id) - hex.EncodedLen(sha256.Size) - 1
+	if at < 0 || id[at] != '~' {
+		return false
+	}
+	_, err := hex.DecodeString(string(id[at+1:]))
+	return err == nil
 }
 
 // newExecution makes an id that no one can guess. It begins with the time, so that
