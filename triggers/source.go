@@ -169,7 +169,7 @@ func (s *Source) manifest() *provider.Manifest {
 func nobody(event string) error {
 	err := fault.New(fault.Unavailable, "nobody stores events of this type")
 	err.Op = event
-	return err.WithHint("Start the harness, and name the event in a trigger or a wait; then emit again.")
+	return err.WithHint("Start the harness, unless it is being stopped, and name the event in a trigger or a wait; then emit again.")
 }
 
 func ended(ctx context.Context, event string) error {

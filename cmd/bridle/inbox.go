@@ -159,7 +159,7 @@ func (c *command) printInbox(page []*eventView, next uint64) error {
 		return err
 	}
 	if next > 0 {
-		c.remark("later: bridle inbox -after %d", next)
+		c.remark("later: bridle inbox%s -after %d", c.selection(openStates), next)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -47,6 +48,17 @@ func encode(value any) ([]byte, error) {
 func (c *command) printID(id string) error {
 	_, err := fmt.Fprintln(c.out, plain(id))
 	return err
+}
+
+// selection is the flags that a list was narrowed with, to go on with the same.
+func (c *command) selection(states string) string {
+	var flags strings.Builder
+	for _, f := range [][3]string{{"state", c.state, states}, {"trigger", c.trigger}, {"thread", c.thread}} {
+		if name, value, usual := f[0], f[1], f[2]; value != usual {
+			fmt.Fprintf(&flags, " -%s %s", name, value)
+		}
+	}
+	return flags.String()
 }
 
 // printOne writes what a command is about for programs, and reports whether that

@@ -88,7 +88,7 @@ func (c *command) printRuns(all []*runView) error {
 		return err
 	}
 	if next != "" {
-		c.remark("%d of %d · older: bridle runs -before %s", len(page), len(all), next)
+		c.remark("%d of %d · older: bridle runs%s -before %s", len(page), len(all), c.selection(""), next)
 	}
 	return nil
 }
@@ -97,13 +97,13 @@ func (c *command) tableOfRuns(page []*runView) *table {
 	wide := c.format == formatWide
 	header := []string{"STATE", "EXECUTION", "STARTED", "AGE", "STEPS", "THREAD", "WHY"}
 	if wide {
-		header = append(header[:6:6], "STEP", "ATTEMPTS", "UPDATED", "WHY")
+		header = append(header[:6:6], "STEP", "ATTEMPTS", "UPDATED", "MESSAGES", "WHY")
 	}
 	t := c.table(header...)
 	for _, v := range page {
 		cells := []string{v.State, v.Execution, moment(v.Started), since(c.now().Sub(v.Started)), number(v.Steps), v.Thread}
 		if wide {
-			cells = append(cells, v.Step, number(v.Attempts), moment(v.Updated))
+			cells = append(cells, v.Step, number(v.Attempts), moment(v.Updated), strings.Join(v.Messages, " "))
 		}
 		t.row(append(cells, v.why())...)
 	}

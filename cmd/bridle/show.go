@@ -98,8 +98,14 @@ func (c *command) printHead(t *timeline) error {
 	if x.Turn {
 		what = "turn"
 	}
-	head := c.table("STATE", "EXECUTION", "WHAT", "THREAD", "STEP", "STARTED", "ATTEMPTS", "WHY")
-	head.row(x.State, x.Execution, what, x.Thread, x.Step, moment(x.Started), number(x.Attempts), x.why())
+	header := []string{"STATE", "EXECUTION", "WHAT", "THREAD", "STEP", "STARTED", "ATTEMPTS", "WHY"}
+	cells := []string{x.State, x.Execution, what, x.Thread, x.Step, moment(x.Started), number(x.Attempts)}
+	if c.format == formatWide {
+		header = append(header[:7:7], "MESSAGES", "WHY")
+		cells = append(cells, strings.Join(x.Messages, " "))
+	}
+	head := c.table(header...)
+	head.row(append(cells, x.why())...)
 	if err := head.print(); err != nil {
 		return err
 	}
