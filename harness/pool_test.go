@@ -268,6 +268,29 @@ func TestAFailedRunTakesItsThingBack(t *testing.T) {
 	nothingLeft(t, h, f)
 }
 
+// A provider may call another thing as it called the one that is gone.
+func TestAnotherThingOfTheSameIdentityIsAnother(t *testing.T) {
+	st := store.Memory()
+	defer st.Close()
+	app := private("app", connection.FreshRun)
+	s := steps.Sequence{ID: "s", Steps: []steps.Step{does("a", app, "x"), does("b", app, "fail"), does("c", app, "y")}}
+	for i := range 2 {
+		h := open(t, harness.Config{Store: st, Connections: farming(newFarm(""), 1)})
+		_, err := h.Run(t.Context(), s, nil, in1())
+		wantCode(t, err, []fault.Code{fault.OpFailed, fault.ConnectionReplaced}[i])
+		if err := h.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	h := open(t, harness.Config{Store: st, Connections: farming(newFarm(""), 1)})
+	r, err := h.Restore(t.Context(), "exe-1", &harness.RestoreOptions{Rerun: []connection.Name{"farm"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = r.Resume(t.Context(), s)
+	wantCode(t, err, fault.ConnectionUnknown) // the run knows it by the handle's name
+}
+
 // Only the path whose thing is gone runs again.
 func TestOneReplacedThingOfFourRerunsItsPathOnly(t *testing.T) {
 	f, st := newFarm(provider.Pure), store.Memory()

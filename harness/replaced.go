@@ -19,6 +19,9 @@ import (
 func (x *execution) checkReplaced(ctx context.Context) error {
 	r := &replacement{x: x, known: x.rec.Known(), gone: map[*ledger.Entry]bool{},
 		lost: map[connection.Name]*supervisor{}, repeats: map[connection.Name]bool{}}
+	if err := r.checkNames(); err != nil {
+		return err
+	}
 	for _, e := range r.known {
 		if e.Connection == "" {
 			continue
@@ -31,11 +34,11 @@ func (x *execution) checkReplaced(ctx context.Context) error {
 		if sup == nil {
 			continue
 		}
-		now, err := sup.identity(ctx, name)
+		other, err := sup.other(ctx, e)
 		if err != nil {
 			return err
 		}
-		if replaced(e.Identity, now) {
+		if other {
 			r.gone[e], r.lost[name] = true, sup
 		}
 	}
@@ -43,6 +46,26 @@ func (x *execution) checkReplaced(ctx context.Context) error {
 		return nil
 	}
 	return x.dropReplaced(ctx, r)
+}
+
+// checkNames refuses a permission for what the run never used and nobody attaches,
+// as for a pool instead of the handle.
+func (r *replacement) checkNames() error {
+	for _, name := range r.x.rerun {
+		used := func(e *ledger.Entry) bool { return e.Connection == string(name) }
+		if _, err := r.x.models.resolve(name); err == nil || slices.ContainsFunc(r.known, used) {
+			continue
+		}
+		names := map[string]bool{}
+		for _, e := range r.known {
+			if e.Connection != "" {
+				names[e.Connection] = true
+			}
+		}
+		return fault.New(fault.ConnectionUnknown, "RestoreOptions.Rerun names a connection that the run does not have").
+			At(string(name), "").WithHint("The run knows: %s.", fault.Names(slices.Sorted(maps.Keys(names))))
+	}
+	return nil
 }
 
 // dropReplaced drops what was recorded against things that were replaced, with
@@ -107,14 +130,20 @@ func (r *replacement) names() []string {
 	return all
 }
 
-// identity waits for a connection and says which incarnation it is.
-func (s *supervisor) identity(ctx context.Context, name connection.Name) (provider.Identity, error) {
+// other waits for a connection and reports whether it is another thing than the one
+// that an entry came from. A lease is one thing and no other, whatever its identity
+// says.
+func (s *supervisor) other(ctx context.Context, e *ledger.Entry) (bool, error) {
+	name := connection.Name(e.Connection)
 	l, err := s.await(ctx, s.as(name))
 	if err != nil {
-		return provider.Identity{}, placed(err, fault.Unavailable, string(name))
+		return false, placed(err, fault.Unavailable, e.Connection)
+	}
+	if l.lease != nil {
+		return l.lease.ID != e.Lease, nil
 	}
 	_, now := l.current()
-	return now, nil
+	return replaced(e.Identity, now), nil
 }
 
 // mayRepeat reports whether what was done on a connection may be done again on
