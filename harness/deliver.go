@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"github.com/bridle-dev/bridle/fault"
@@ -52,15 +53,20 @@ func (h *AgentHarness) delivered(d *triggers.Delivery) *message {
 	if d.Again {
 		m.stored = d.Execution
 	}
-	id := "itm-" + string(d.Execution)
-	m.items = []model.Item{{ID: id + "-event", Type: model.ConnectionEvent, Name: string(d.Trigger.Connection), Data: encode(d.Event)}}
-	if d.Text != "" {
-		said := model.Text(model.User, d.Text)
-		said.ID = id + "-text"
-		m.items = append(m.items, said)
-	}
-	m.items = h.redactor().items(m.items)
+	m.items = h.happened(d, d.Text)
 	return m
+}
+
+// happened is an event as its turn sees it, with what is said about it.
+func (h *AgentHarness) happened(d *triggers.Delivery, text string) []model.Item {
+	id := "itm-" + string(d.Execution)
+	items := []model.Item{{ID: id + "-event", Type: model.ConnectionEvent, Name: string(d.Trigger.Connection), Data: encode(d.Event)}}
+	if text != "" {
+		said := model.Text(model.User, text)
+		said.ID = id + "-text"
+		items = append(items, said)
+	}
+	return h.redactor().items(items)
 }
 
 // deliveredBefore ends a delivery whose turn is done: its end was recorded, and
@@ -96,13 +102,17 @@ func (x *execution) openDelivery(ctx context.Context, tn *turn, d *triggers.Deli
 		return x.h.store.Update(ctx, d.Begin)
 	}
 	if tn.again {
-		_, err := x.takeUp(ctx, x.h.graph, nil, d.Begin)
+		input, err := x.takeUp(ctx, x.h.graph, nil, d.Begin)
+		var text string
+		if json.Unmarshal(input, &text) == nil { // what was said stays, whatever Input makes of the event now
+			tn.messages[0].items = x.h.happened(d, text)
+		}
 		if !errors.Is(err, fault.ExecutionUnknown) { // it was never begun, or was kept long enough
 			return err
 		}
 	}
 	rec, err := x.h.ledger.Begin(ctx, ledger.Execution{ID: x.id, Thread: x.thread, Turn: true, Messages: []string{d.Message},
-		Step: string(x.h.graph.StepID())}, nil, d.Begin)
+		Step: string(x.h.graph.StepID())}, encode(x.h.scrubber.String(d.Text)), d.Begin)
 	x.rec = rec
 	return err
 }

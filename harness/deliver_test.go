@@ -256,6 +256,38 @@ func TestADrainLeavesWhatWaitsToTheNextStart(t *testing.T) {
 	}
 }
 
+// What Input makes of an event is asked once: what a model was told must not change
+// between attempts.
+func TestEachAttemptIsToldTheSame(t *testing.T) {
+	st := store.Memory()
+	defer st.Close()
+	tr := onRing()
+	asked := 0
+	tr.Input = func(triggers.Event) (string, error) {
+		asked++
+		return fmt.Sprint("asked ", asked), nil
+	}
+	var told []string
+	w := inhabit(t, harness.Config{Store: st, Triggers: []triggers.Trigger{tr}, Graph: steps.Func("s", func(c steps.Context, _ any) (string, error) {
+		told = append(told, c.Items()[1].Text())
+		if len(told) == 1 {
+			return "", errors.New("not yet")
+		}
+		return "", nil
+	})})
+	m := w.until(w.ring(chime{N: 1}), triggers.Done)
+	if diff := cmp.Diff([]string{"asked 1", "asked 1"}, told); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+	l, err := ledger.Open(t.Context(), st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if input, err := l.Input(t.Context(), m.Execution); err != nil || string(input) != `"asked 1"` {
+		t.Errorf("recorded %s, %v", input, err)
+	}
+}
+
 // TestATurnOnWhatWasReplaced fails a turn after a call, and replaces the thing.
 func TestATurnOnWhatWasReplaced(t *testing.T) {
 	for _, c := range []struct {

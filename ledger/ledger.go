@@ -183,7 +183,7 @@ func (l *Ledger) Input(ctx context.Context, id provider.ExecutionID) (input json
 			return err
 		case r == nil:
 			return unknown(id)
-		case r.Turn:
+		case r.Turn && len(r.Input) == 0: // of one that an event began there is more than its message
 			input, err = asked(tx, r.Messages)
 		default:
 			input, err = whole(tx, inputKey(id), r.Input)
