@@ -426,3 +426,28 @@ func (h handed) Write(_ context.Context, r *gates.Record) error {
 	h <- *r
 	return nil
 }
+
+// TestADrainGivesNoEventToAWaitAlone drains while a turn waits for the event that
+// its trigger listens to: whoever sends one must come again.
+func TestADrainGivesNoEventToAWaitAlone(t *testing.T) {
+	w := inhabit(t, harness.Config{Store: store.Memory(), Graph: steps.Wait{ID: "w", Connection: "bell", Event: "rang",
+		Filter: func(ev provider.Event) bool { return ev.ID != "r2" }}})
+	w.ring(chime{N: 1})
+	for ev := range w.h.Events(t.Context(), "") {
+		if ev.Type == event.WaitStarted {
+			break
+		}
+	}
+	ctx, cut := context.WithCancel(context.WithoutCancel(t.Context()))
+	drained := make(chan error, 1)
+	go func() { drained <- w.h.Drain(ctx) }()
+	for {
+		if _, err := w.h.Manifest(t.Context(), "bell"); errors.Is(err, fault.Closed) {
+			break // by now the inbox has stopped
+		}
+	}
+	err := w.bell.Emit(t.Context(), triggers.Emission{Type: "rang", ID: "r2", Payload: chime{N: 2}})
+	wantCode(t, err, fault.Unavailable)
+	cut()
+	<-drained
+}

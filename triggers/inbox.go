@@ -23,7 +23,8 @@ type InboxConfig struct {
 	// stay as they are until the trigger is back or someone drops them.
 	Triggers []Trigger
 	// Provider returns what makes a connection, to recognise cron, whose schedules
-	// share one timer. Nil, or returning nil, means that none is cron.
+	// share one timer, and sources, which are told for whom they must not go on
+	// without. Nil, or returning nil, means that none is either.
 	Provider func(connection.Name) provider.Provider
 	// Args are the arguments of a trigger as they are written down: without values
 	// of secrets and without anything that changes from process to process, since
@@ -140,6 +141,7 @@ func OpenInbox(ctx context.Context, c InboxConfig) (*Inbox, error) {
 		i.byID[t.ID] = t
 	}
 	i.schedules = i.clocked()
+	i.claim()
 	i.room = newRoom(limits.Pending)
 	i.lanes = newLanes(limits.Threads, i.startWorker)
 	i.lanes.stop() // until Start
@@ -204,11 +206,26 @@ func (i *Inbox) Start(ctx context.Context) error {
 	i.state = inboxStarted
 	i.ctx = context.WithoutCancel(ctx)
 	i.pumping, i.cease = context.WithCancelCause(i.ctx)
+	for _, s := range i.streams {
+		s.claim.hold()
+	}
 	i.work.Go(func() { i.watchTime(i.pumping) })
 	i.work.Go(func() { i.sweeper.run(i.pumping) })
 	i.listenAll()
 	i.deliveries.Go(i.lanes.open)
 	return nil
+}
+
+// claim finds the streams that are events of sources.
+func (i *Inbox) claim() {
+	if i.config.Provider == nil {
+		return
+	}
+	for _, s := range i.streams {
+		if src, ok := i.config.Provider(s.connection).(*Source); ok && src.Check() == nil {
+			s.claim = &claim{source: src, event: s.event}
+		}
+	}
 }
 
 // listenAll starts what takes events in: a goroutine for each stream, and one for
@@ -262,8 +279,16 @@ func (i *Inbox) Stop(ctx context.Context) error {
 }
 
 // Wait returns when, after Stop, the last delivery has returned and what came of
-// it is recorded, or when ctx ends, which is its error.
-func (i *Inbox) Wait(ctx context.Context) error { return waitFor(ctx, &i.deliveries) }
+// it is recorded, or when ctx ends, which is its error. Until then sources refuse
+// events of its triggers, whoever else listens to them.
+func (i *Inbox) Wait(ctx context.Context) error {
+	defer func() {
+		for _, s := range i.streams {
+			s.claim.end()
+		}
+	}()
+	return waitFor(ctx, &i.deliveries)
+}
 
 // waitFor waits for a group that gets no more members.
 func waitFor(ctx context.Context, group *sync.WaitGroup) error {

@@ -29,6 +29,7 @@ func (i *Inbox) pump(ctx context.Context, s *stream) {
 		pause := i.pause(failures)
 		if err != nil && vain(err) {
 			pause = i.limits.MaxPause
+			s.claim.waive() // or one trigger with a mistake would hold up the others
 		}
 		i.down(s, err)
 		select {
@@ -95,11 +96,15 @@ func (i *Inbox) listen(ctx context.Context, s *stream) (moved bool, err error) {
 
 func (i *Inbox) subscribe(ctx context.Context, s *stream) (sub provider.Subscription, err error) {
 	defer contained("the provider of "+string(s.connection), &err)
-	sub, err = i.config.Listen(ctx, &s.triggers[0].Trigger, s.position)
-	if err == nil && sub == nil {
-		err = fault.New(fault.ResultInvalid, "provider returned no subscription")
+	sub, err = i.config.Listen(s.claim.with(ctx), &s.triggers[0].Trigger, s.position)
+	switch {
+	case err != nil:
+		return nil, err
+	case sub == nil:
+		return nil, fault.New(fault.ResultInvalid, "provider returned no subscription")
 	}
-	return sub, err
+	s.claim.hold()
+	return sub, nil
 }
 
 func (i *Inbox) unsubscribe(ctx context.Context, s *stream, sub provider.Subscription) {

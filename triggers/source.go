@@ -31,8 +31,9 @@ type Source struct {
 	secrets  []string // registered for redaction by each connection
 	problem  error    // what Check reports
 
-	mu    sync.Mutex
-	feeds map[*feed]struct{} // guarded by mu; the live subscriptions
+	mu     sync.Mutex
+	feeds  map[*feed]struct{}  // guarded by mu; the live subscriptions
+	claims map[*claim]struct{} // guarded by mu; those without whom nothing is stored
 }
 
 // SourceOptions say how a [Source] gets its events. Nil is the zero value: they
@@ -57,7 +58,7 @@ type SourceOptions struct {
 // CONNECTION_INVALID errors of [Source.Check], which a harness asks for when it
 // is made.
 func NewSource(events []EventType, opts *SourceOptions) *Source {
-	s := &Source{instance: "source", feeds: map[*feed]struct{}{}}
+	s := &Source{instance: "source", feeds: map[*feed]struct{}{}, claims: map[*claim]struct{}{}}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -92,8 +93,9 @@ func (s *Source) Connect(ctx context.Context, opts *provider.ConnectOptions) ([]
 //
 // [fault.ArgsInvalid], with Issues, means a payload that does not fit or a
 // missing ID, [fault.OpUnknown] an undeclared type; neither was handed on.
-// [fault.Unavailable] means that nobody stores events of this type now, or that
-// one who did ended before it had: emit again later. ctx ends the wait, and
+// [fault.Unavailable] means that nobody stores events of this type now, that a
+// trigger which is to have them does not listen at the moment, or that one who did
+// ended before it had stored: emit again later. ctx ends the wait, and
 // leaves open whether the event is stored. After any of these, the same ID may
 // be emitted again without harm.
 //
@@ -123,6 +125,9 @@ func (s *Source) publish(e provider.Event) (*delivery, []*feed) {
 		e.Time = time.Now()
 	}
 	var feeds []*feed
+	if s.missed(e.Type) {
+		return newDelivery(0), nil
+	}
 	for f := range s.feeds {
 		if f.event == e.Type {
 			feeds = append(feeds, f)
@@ -143,12 +148,14 @@ func (s *Source) join(f *feed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.feeds[f] = struct{}{}
+	f.claim.count(1)
 }
 
 func (s *Source) leave(f *feed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.feeds, f)
+	f.claim.count(-1)
 }
 
 // manifest describes the declared events.
@@ -169,7 +176,7 @@ func (s *Source) manifest() *provider.Manifest {
 func nobody(event string) error {
 	err := fault.New(fault.Unavailable, "nobody stores events of this type")
 	err.Op = event
-	return err.WithHint("Start the harness, unless it is being stopped, and name the event in a trigger or a wait; then emit again.")
+	return err.WithHint("Start the harness, unless it is being stopped, name the event in a trigger or a wait, and see in Status that triggers listen; then emit again.")
 }
 
 func ended(ctx context.Context, event string) error {

@@ -61,7 +61,7 @@ func (c *sourceConn) Listen(ctx context.Context, req *provider.ListenRequest) (p
 	if _, ok := c.source.declared(req.Event); !ok {
 		return nil, provider.NotSent(c.source.undeclared(req.Event))
 	}
-	f := &feed{source: c.source, conn: c, event: req.Event, start: req.After,
+	f := &feed{source: c.source, conn: c, event: req.Event, start: req.After, claim: c.source.claimOf(ctx),
 		more: make(chan struct{}, 1), closed: make(chan struct{})}
 	if err := c.hold(ctx, f); err != nil {
 		return nil, err

@@ -22,6 +22,7 @@ type feed struct {
 	conn   *sourceConn
 	event  string
 	start  provider.Cursor
+	claim  *claim // of the inbox that listens; nil if it is somebody else
 
 	more   chan struct{} // has a token when the queue may have grown
 	closed chan struct{} // closed at the end

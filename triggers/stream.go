@@ -27,6 +27,7 @@ type stream struct {
 	tried      chan struct{} // closed once listening succeeded or failed
 	try        sync.Once
 	schedule   *cronProvider // what follows it, if that is the clock
+	claim      *claim        // on its events, if they are those of a source
 
 	position Cursor
 	known    bool     // there is a position in the store
