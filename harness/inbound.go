@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/bridle-dev/bridle/connection"
@@ -18,27 +17,12 @@ import (
 type inbound struct {
 	h     *AgentHarness
 	inbox *triggers.Inbox
-
-	first map[stream]func()        // to be called when it was first tried to listen
-	tried map[stream]chan struct{} // closed by it
-}
-
-// stream is what triggers share: what they listen to.
-type stream struct {
-	connection connection.Name
-	event      string
-	args       string
 }
 
 // openInbox reads what the store has of the inbox.
 func (h *AgentHarness) openInbox(ctx context.Context) error {
-	in := &inbound{h: h, first: map[stream]func(){}, tried: map[stream]chan struct{}{}}
+	in := &inbound{h: h}
 	all := h.contained()
-	for i := range all {
-		over := make(chan struct{})
-		at := in.stream(&all[i])
-		in.first[at], in.tried[at] = sync.OnceFunc(func() { close(over) }), over
-	}
 	var err error
 	in.inbox, err = triggers.OpenInbox(ctx, triggers.InboxConfig{
 		Store: h.store, Triggers: all, Limits: h.config.Inbox, Provider: h.providerOf, Args: in.args,
@@ -46,12 +30,6 @@ func (h *AgentHarness) openInbox(ctx context.Context) error {
 	})
 	h.inbound = in
 	return err
-}
-
-// stream is what a trigger listens to.
-func (in *inbound) stream(t *triggers.Trigger) stream {
-	args, _ := in.args(t) // checkTriggers has seen them
-	return stream{t.Connection, t.Event, string(args)}
 }
 
 // args are the arguments of a trigger as they are kept.
@@ -76,7 +54,6 @@ func (in *inbound) listen(ctx context.Context, t *triggers.Trigger, after trigge
 		if ctx.Err() == nil {
 			h.emit(ev)
 		}
-		in.first[in.stream(t)]()
 	}()
 	call := in.call(t)
 	if call.Args, call.Secrets, err = arguments(t.Args); err != nil {
@@ -174,22 +151,15 @@ func (in *inbound) start(ctx context.Context) error {
 // settle waits until it was tried once to listen to what is connected, or those
 // connections have had the moment that scope.settle gives them.
 func (in *inbound) settle(ctx context.Context) {
-	listening := map[triggers.ID]bool{}
-	for _, st := range in.inbox.Status() {
-		listening[st.Trigger] = st.Listening
-	}
 	for i := range in.h.config.Triggers {
 		t := &in.h.config.Triggers[i]
 		sup, err := in.h.scope.resolve(t.Connection)
-		if err != nil || listening[t.ID] {
+		if err != nil {
 			continue
 		}
 		brief, cancel := context.WithDeadline(ctx, sup.began.Add(patience))
 		if sup.settled(brief) == nil {
-			select {
-			case <-in.tried[in.stream(t)]:
-			case <-brief.Done():
-			}
+			_ = in.inbox.Tried(brief, t.ID) // whether it listens is in the status
 		}
 		cancel()
 	}

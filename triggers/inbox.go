@@ -250,10 +250,20 @@ func (i *Inbox) startWorker(one *lane) {
 	}
 }
 
-// Tried returns when, after Start, each subscription is live or has failed to
-// become so, which Status tells, or when ctx ends, which is its error.
-func (i *Inbox) Tried(ctx context.Context) error {
-	for _, s := range i.streams {
+// Tried returns when, after Start, the subscriptions of some triggers, without ids
+// of all, are live or have failed to become so, which Status tells, or when the
+// inbox was stopped. The end of ctx is its error.
+func (i *Inbox) Tried(ctx context.Context, ids ...ID) error {
+	all := i.streams
+	for n, id := range ids {
+		if n == 0 {
+			all = nil
+		}
+		if t := i.byID[id]; t != nil {
+			all = append(all, t.stream)
+		}
+	}
+	for _, s := range all {
 		select {
 		case <-s.tried:
 		case <-ctx.Done():

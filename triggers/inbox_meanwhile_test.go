@@ -157,3 +157,29 @@ func TestAnEmitterIsToldAtOnceThatItsEventTookTheLastPlace(t *testing.T) {
 		w.stop()
 	})
 }
+
+func TestWhoWaitsForListeningIsToldThatItWasStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, memory(t), trigger("t"))
+		w.cfg.Listen = func(ctx context.Context, _ *triggers.Trigger, _ provider.Cursor) (provider.Subscription, error) {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}
+		var err error
+		if w.inbox, err = triggers.OpenInbox(t.Context(), w.cfg); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.inbox.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := w.inbox.Tried(ctx, "another"); err != nil {
+			t.Errorf("a trigger that is not there: %v", err)
+		}
+		w.stop()
+		if err := w.inbox.Tried(ctx, "t"); err != nil {
+			t.Error(err)
+		}
+	})
+}

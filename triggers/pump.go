@@ -158,6 +158,7 @@ func (i *Inbox) up(s *stream) {
 
 // silent notes that nobody listens any more.
 func (i *Inbox) silent(s *stream) {
+	defer s.wasTried()
 	for _, t := range s.triggers {
 		t.book.add(func(b *TriggerStatus) { b.Listening = false })
 	}

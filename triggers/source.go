@@ -101,6 +101,9 @@ func (s *Source) Connect(ctx context.Context, opts *provider.ConnectOptions) ([]
 //
 // Emit may be called concurrently. Events that wait at the same time are stored
 // together; the memory they take is that of the callers who wait here.
+// A step waits here like everybody: where turns emit events for triggers of their
+// own harness, and the inbox is full of events whose turns do so, none of them goes
+// on before its ctx ends.
 func (s *Source) Emit(ctx context.Context, m Emission) error {
 	if err := s.Check(); err != nil {
 		return err

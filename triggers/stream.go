@@ -24,7 +24,7 @@ type stream struct {
 	connection connection.Name
 	event      string
 	triggers   []*trigger
-	tried      chan struct{} // closed once listening succeeded or failed
+	tried      chan struct{} // closed once listening succeeded, failed, or ended
 	try        sync.Once
 	schedule   *cronProvider // what follows it, if that is the clock
 	claim      *claim        // on its events, if they are those of a source
@@ -35,7 +35,7 @@ type stream struct {
 	baseline Cursor   // where a schedule begins
 }
 
-// wasTried notes that listening succeeded or failed.
+// wasTried notes that listening succeeded, failed, or ended.
 func (s *stream) wasTried() { s.try.Do(func() { close(s.tried) }) }
 
 // position is where a stream has got to, as it is kept.
