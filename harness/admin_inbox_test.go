@@ -2,6 +2,7 @@ package harness_test
 
 import (
 	"errors"
+	"net/http"
 	"net/url"
 	"sync/atomic"
 	"testing"
@@ -81,14 +82,20 @@ func TestAdminOperatesTheInbox(t *testing.T) {
 	if s := status.Triggers; len(s) != 1 || s[0].ID != "ring" || !s[0].Listening || s[0].Done != 1 || s[0].Dead != 0 {
 		t.Errorf("got %+v", status)
 	}
+	refusesOfInbox(t, h, url.PathEscape(first))
+}
+
+// refusesOfInbox asks for what cannot be done with an event that is done.
+func refusesOfInbox(t *testing.T, h http.Handler, done string) {
+	t.Helper()
 	for _, c := range []struct {
 		method, path, body string
 		status             int
 	}{
 		{"GET", "/inbox?limit=x", "", 400}, {"GET", "/inbox?after=x", "", 400}, {"POST", "/inbox", "", 405}, {"GET", "/inbox/none", "", 404},
 		{"POST", "/inbox/none/retry", "", 404}, {"POST", "/inbox/none/drop", `{"reason":"x"}`, 404}, {"GET", "/inbox/none/drop", "", 405},
-		{"POST", "/inbox/" + url.PathEscape(first) + "/retry", "", 409}, {"POST", "/inbox/" + url.PathEscape(first) + "/drop", `{"reason":"x"}`, 409},
-		{"POST", "/inbox/" + url.PathEscape(first) + "/drop", "", 400}, {"POST", "/inbox/" + url.PathEscape(first) + "/drop", "[]", 400},
+		{"POST", "/inbox/" + done + "/retry", "", 409}, {"POST", "/inbox/" + done + "/drop", `{"reason":"x"}`, 409},
+		{"POST", "/inbox/" + done + "/drop", "", 400}, {"POST", "/inbox/" + done + "/drop", "[]", 400},
 	} {
 		var got struct{ Error string }
 		admin(t, h, c.method, c.path, c.body, c.status, &got)
