@@ -36,8 +36,8 @@ type InboxConfig struct {
 	Listen func(ctx context.Context, t *Trigger, after Cursor) (provider.Subscription, error)
 	// See takes an event the way back: its schema is checked and credentials are
 	// replaced. An event that it refuses for good is counted, told and not stored;
-	// after closed, store_failed, cancelled, timeout and connection_unavailable it
-	// is asked for again. Nil leaves events as they are.
+	// after closed, store_failed, cancelled, timeout, not_sent and
+	// connection_unavailable it is asked for again. Nil leaves events as they are.
 	See func(ctx context.Context, t *Trigger, ev Event) (Event, error)
 	// Seal makes the references in an event good for a thread. Errors as See. Nil
 	// leaves events as they are.
