@@ -14,6 +14,7 @@ func batchCases() []testCase {
 		{name: "Batch/tells what Events tells", needs: []need{events, needEmit()}, check: batchAgrees},
 		{name: "Batch/a subscription is read in one of two ways", needs: []need{events}, check: batchOnce},
 		{name: "Batch/Close ends a reader without an error", needs: []need{events}, check: batchClose},
+		{name: "Batch/Release ends the batches", needs: []need{events}, check: batchRelease},
 	}
 }
 
@@ -87,6 +88,28 @@ func batchClose(ctx context.Context, s *session) {
 	if !ok {
 		return
 	}
+	result := s.readBatches(b)
+	s.promptly("Close", func() { s.note(sub.Close(ctx)) })
+	if err := s.soon("the reader of batches of a closed subscription", result); err != nil {
+		s.Errorf("the batches ended with %v after Close, want no error", err)
+	}
+}
+
+func batchRelease(ctx context.Context, s *session) {
+	c := s.connect(ctx)
+	sub := s.listen(ctx, c, "")
+	b, ok := sub.(provider.Batcher)
+	if !ok {
+		return
+	}
+	result := s.readBatches(b)
+	s.release(ctx, c)
+	s.soon("the reader of batches of a released connection", result)
+	s.promptly("Close after Release", func() { s.note(sub.Close(ctx)) })
+}
+
+// readBatches reads until the end, and returns the last error.
+func (s *session) readBatches(b provider.Batcher) <-chan error {
 	result := make(chan error, 1)
 	s.async(func() {
 		var last error
@@ -95,8 +118,5 @@ func batchClose(ctx context.Context, s *session) {
 		}
 		result <- last
 	})
-	s.promptly("Close", func() { s.note(sub.Close(ctx)) })
-	if err := s.soon("the reader of batches of a closed subscription", result); err != nil {
-		s.Errorf("the batches ended with %v after Close, want no error", err)
-	}
+	return result
 }

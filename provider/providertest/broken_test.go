@@ -286,6 +286,12 @@ var brokenFakes = []struct {
 			return sulking{sub}, err
 		})
 	}},
+	{"goes on with batches after Release", "Batch/Release ends the batches", func(t *testing.T) *fake {
+		return heard(func(ctx context.Context, req *provider.ListenRequest, next provider.Listener) (provider.Subscription, error) {
+			sub, err := next.Listen(ctx, req)
+			return lingering{sub, t.Context().Done()}, err
+		})
+	}},
 	{"knows every task", "Task/an unknown one is refused", func(*testing.T) *fake {
 		return &fake{wrap: func(c provider.Conn) provider.Conn { return knowing{c} }}
 	}},
@@ -541,6 +547,16 @@ func (s sulking) Batches() iter.Seq2[[]provider.Event, error] {
 		}
 		yield(nil, fault.New(fault.Closed, "closed"))
 	}
+}
+
+// lingering has no end of batches before that of the test.
+type lingering struct {
+	provider.Subscription
+	ended <-chan struct{}
+}
+
+func (s lingering) Batches() iter.Seq2[[]provider.Event, error] {
+	return func(func([]provider.Event, error) bool) { <-s.ended }
 }
 
 // knowing makes up tasks.
