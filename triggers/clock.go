@@ -38,12 +38,7 @@ func (i *Inbox) scheduleOf(s *stream) *cronProvider {
 func (i *Inbox) tick(ctx context.Context, all []*stream) {
 	clock := newScheduler()
 	for n, s := range all {
-		at, err := clock.add(s.schedule, s.position, n)
-		if err != nil {
-			i.down(s, err)
-			continue
-		}
-		s.baseline = at
+		s.follow(clock, n)
 		i.up(s)
 	}
 	defer func() {
@@ -64,13 +59,24 @@ func (i *Inbox) tick(ctx context.Context, all []*stream) {
 	})
 }
 
+// follow adds a schedule where it stood. If that is no instant, another kind of
+// source had the name before: the schedule begins now, and tells a gap.
+func (s *stream) follow(clock *scheduler, key int) {
+	at, err := clock.add(s.schedule, s.position, key)
+	if err != nil {
+		s.known, s.lost = false, true
+		at, _ = clock.add(s.schedule, "", key) // it was checked, and now is an instant
+	}
+	s.baseline = at
+}
+
 // beginTicking stores where new schedules begin, so that their first tick is
 // caught up too, and reports whether it came to that before ctx ended.
 func (i *Inbox) beginTicking(ctx context.Context, all []*stream) bool {
 	var fresh []*arrival
 	for _, s := range all {
-		if !s.known && s.baseline != "" {
-			fresh = append(fresh, &arrival{stream: s, cursor: s.baseline})
+		if !s.known {
+			fresh = append(fresh, &arrival{stream: s, cursor: s.baseline, gap: s.lost})
 		}
 	}
 	for some := range slices.Chunk(fresh, baselineSize) {

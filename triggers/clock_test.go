@@ -163,3 +163,27 @@ func TestAScheduleThatIsListenedToWronglyIsRefusedAtTheGates(t *testing.T) {
 		w.stop()
 	})
 }
+
+// TestAScheduleUnderTheNameOfAnotherSourceBegins has a position that is no instant.
+func TestAScheduleUnderTheNameOfAnotherSourceBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory(t)
+		old := newWorld(t, st, triggers.Trigger{ID: "hourly", Connection: "hourly", Event: triggers.Tick}).start()
+		old.peers["hourly"].add("e1")
+		old.idle()
+		old.stop()
+		w := scheduled(t, st, map[string]string{"hourly": "0 * * * *"}).start()
+		if s := w.status("hourly"); !s.Listening || s.Err != nil {
+			t.Errorf("status %+v", s)
+		}
+		for range 2 {
+			time.Sleep(time.Hour)
+			w.again()
+		}
+		synctest.Wait()
+		if n, s := len(w.began()), w.status("hourly"); n != 2 || s.Gaps != 1 {
+			t.Errorf("%d ticks, status %+v", n, s)
+		}
+		w.stop()
+	})
+}

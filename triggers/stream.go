@@ -33,6 +33,7 @@ type stream struct {
 	known    bool     // there is a position in the store
 	passed   []string // spots of the last positions before this one
 	baseline Cursor   // where a schedule begins
+	lost     bool     // the position says nothing to it
 }
 
 // wasTried notes that listening succeeded, failed, or ended.
