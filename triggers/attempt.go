@@ -177,10 +177,10 @@ func misconfigured(err error, rerun bool) bool {
 // reconcile finds out what came of an attempt that may not have been recorded,
 // and records it.
 func (a *attempt) reconcile(err error) (until time.Time, over bool) {
-	now, raw, read := a.look()
+	now, raw, ok := a.look()
 	switch {
-	case read != nil:
-		return a.later("the inbox cannot read what came of a turn", read)
+	case !ok:
+		return time.Time{}, false
 	case now == nil, now.State == Dropped:
 		a.mourn()
 		return time.Time{}, true // somebody dropped it meanwhile, and told so
@@ -208,16 +208,27 @@ func (a *attempt) mourn() bool {
 }
 
 // look reads where the message is now, nil if it is gone, and its record in the
-// queue.
-func (a *attempt) look() (s *standing, raw []byte, err error) {
-	err = a.inbox.config.Store.View(a.inbox.ctx, func(tx store.Tx) error {
-		if raw, _, err = tx.Get(queueBucket, orderKey(a.work.seq)); err != nil {
+// queue. It tries until that can be read, since what came of a turn is told only
+// here; ok is false if the inbox was stopped before.
+func (a *attempt) look() (s *standing, raw []byte, ok bool) {
+	for failures := 1; ; failures++ {
+		err := a.inbox.config.Store.View(a.inbox.ctx, func(tx store.Tx) (err error) {
+			if raw, _, err = tx.Get(queueBucket, orderKey(a.work.seq)); err != nil {
+				return err
+			}
+			s, err = standingOf(tx, a.work.seq)
 			return err
+		})
+		if err == nil {
+			return s, raw, true
 		}
-		s, err = standingOf(tx, a.work.seq)
-		return err
-	})
-	return s, raw, err
+		a.inbox.warn(a.work.trigger, "the inbox cannot read what came of a turn", err)
+		select {
+		case <-time.After(a.inbox.pause(failures)):
+		case <-a.inbox.pumping.Done():
+			return nil, nil, false
+		}
+	}
 }
 
 // record writes down an attempt that failed.

@@ -3,6 +3,7 @@ package triggers_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,27 +80,50 @@ func TestDropBeforeTheDeathIsNoted(t *testing.T) {
 	}
 }
 
-// unsure is a store that at times keeps a write and says that it failed, and cannot
-// be read for a while after that.
+// unsure is a store that at times keeps a write and says that it failed, and that
+// cannot be read for a while.
 type unsure struct {
 	kv.Store
-	fail  bool // the next write is kept and fails
-	blind time.Time
+
+	mu    sync.Mutex
+	fail  bool      // the next write is kept and fails, with no reading after it; guarded by mu
+	blind time.Time // until when; guarded by mu
 }
 
 var errUnsure error = fault.New(fault.StoreFailed, "no answer")
 
+// blindFor lets nobody read for a while.
+func (u *unsure) blindFor(d time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.blind = time.Now().Add(d)
+}
+
+// failOnce has the next write fail.
+func (u *unsure) failOnce() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.fail = true
+}
+
 func (u *unsure) Update(ctx context.Context, f func(kv.Tx) error) error {
 	err := u.Store.Update(ctx, f)
-	if u.fail {
-		u.fail, u.blind = false, time.Now().Add(time.Second)
+	u.mu.Lock()
+	fail := u.fail
+	u.fail = false
+	u.mu.Unlock()
+	if fail {
+		u.blindFor(time.Second)
 		return errors.Join(err, errUnsure)
 	}
 	return err
 }
 
 func (u *unsure) View(ctx context.Context, f func(kv.Tx) error) error {
-	if time.Now().Before(u.blind) {
+	u.mu.Lock()
+	blind := time.Now().Before(u.blind)
+	u.mu.Unlock()
+	if blind {
 		return errUnsure
 	}
 	return u.Store.View(ctx, f)
@@ -110,7 +134,7 @@ func TestWhatCouldNotBeLookedForIsLookedForAgain(t *testing.T) {
 		s := &unsure{Store: memory(t)}
 		w := newWorld(t, s, byLetter("t")).start()
 		synctest.Wait()
-		s.fail = true
+		s.failOnce()
 		w.peers["peer"].add("a1")
 		time.Sleep(time.Hour)
 		if got := w.status("t"); got.Done != 1 {
@@ -181,5 +205,27 @@ func TestWhoWaitsForListeningIsToldThatItWasStopped(t *testing.T) {
 		if err := w.inbox.Tried(ctx, "t"); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+func TestWhatCameOfATurnIsToldOnceItCanBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &unsure{Store: memory(t)}
+		one := byLetter("t")
+		one.Attempts = 1
+		w := newWorld(t, s, one)
+		w.cfg.Deliver = func(ctx context.Context, d *triggers.Delivery) error {
+			err := w.deliver(ctx, d)
+			s.blindFor(time.Minute)
+			return errors.Join(err, errors.New("no"))
+		}
+		w.turn = func(context.Context, *triggers.Delivery) error { return errors.New("no") }
+		w.start()
+		w.peers["peer"].add("a1")
+		time.Sleep(time.Hour)
+		if got := w.status("t"); got.Dead != 1 || got.Pending != 0 || len(w.events(event.InboxDead)) != 1 {
+			t.Errorf("status %+v, told %v", got, w.events(event.InboxDead))
+		}
+		w.stop()
 	})
 }
