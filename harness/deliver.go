@@ -129,7 +129,7 @@ func (x *execution) closeDelivery(ctx context.Context, d *triggers.Delivery, err
 	defer cancel()
 	kept := x.endDelivery(ctx, d, state, failed)
 	if kept == nil && x.rec != nil {
-		x.h.trim(ctx)
+		x.h.trim()
 	}
 	return errors.Join(err, kept)
 }

@@ -172,6 +172,7 @@ type AgentHarness struct {
 	store     store.Store
 	ledger    *ledger.Ledger // nil without Config.Store
 	finished  atomic.Int64   // executions that ended
+	trimming  atomic.Bool    // old ones are being removed
 	once      sync.Once      // takes up what an earlier process left
 	unread    error          // why that could not be read; set by once
 	ownStore  bool           // made by New, closed by Close

@@ -220,7 +220,7 @@ func (x *execution) finish(ctx context.Context, out json.RawMessage, err error) 
 	if err := x.rec.End(ctx, state, out, failed, nil); err != nil {
 		return err
 	}
-	x.h.trim(ctx)
+	x.h.trim()
 	return nil
 }
 
@@ -244,18 +244,30 @@ const (
 	trimEvery = 1_000
 )
 
-// trim removes executions that ended long ago, with all they own.
-func (h *AgentHarness) trim(ctx context.Context) {
-	if h.finished.Add(1)%trimEvery != 1 {
+// trim has executions that ended long ago removed, with all they own, beside the
+// work that goes on: many may have gathered.
+func (h *AgentHarness) trim() {
+	if h.finished.Add(1)%trimEvery != 1 || !h.trimming.CompareAndSwap(false, true) {
 		return
 	}
+	if h.count() != nil {
+		return // it is closing; the next one does it
+	}
+	go func() {
+		defer h.end()
+		defer h.trimming.Store(false)
+		h.trimNow(h.life)
+	}()
+}
+
+func (h *AgentHarness) trimNow(ctx context.Context) {
 	gone, err := h.ledger.Trim(ctx, keptExecutions, h.clock().Add(-keptFor), nil)
 	for _, id := range gone {
 		if _, collected := h.blobs.Collect(ctx, string(id)); collected != nil {
 			err = errors.Join(err, collected)
 		}
 	}
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		h.emit(event.Event{Type: event.Warning, Text: "old executions could not be removed", Err: err})
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/store"
+	"golang.org/x/sync/errgroup"
 )
 
 // endedKey orders executions by when they ended.
@@ -18,7 +19,8 @@ func outputKey(id provider.ExecutionID) string { return string(id) + "@output" }
 // Trim removes executions that ended, the oldest first: all that ended before a
 // time, and those beyond the number to keep. Each goes as a whole, in a
 // transaction of its own, with whatever also removes in it; one that runs, or may
-// be resumed after a crash, stays. It returns those it removed.
+// be resumed after a crash, stays. Several go at a time, so that they share commits.
+// It returns those it removed. also may be called concurrently.
 func (l *Ledger) Trim(ctx context.Context, keep int, before time.Time, also func(store.Tx, provider.ExecutionID) error) ([]provider.ExecutionID, error) {
 	var ended []store.Record
 	err := l.store.View(ctx, func(tx store.Tx) error {
@@ -35,22 +37,31 @@ func (l *Ledger) Trim(ctx context.Context, keep int, before time.Time, also func
 		return nil, err
 	}
 	limit := fmt.Sprintf("%020d", before.UnixNano())
-	var removed []provider.ExecutionID
+	gone := make([]bool, len(ended))
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(trimmedAtOnce)
 	for i, rec := range ended {
-		if len(ended)-i <= keep && rec.Key >= limit {
+		if len(ended)-i <= keep && rec.Key >= limit || ctx.Err() != nil {
 			break
 		}
-		id := provider.ExecutionID(rec.Value)
-		gone, err := l.remove(ctx, rec.Key, id, also)
-		if err != nil {
-			return removed, err
-		}
-		if gone {
-			removed = append(removed, id)
+		all.Go(func() (err error) {
+			gone[i], err = l.remove(ctx, rec.Key, provider.ExecutionID(rec.Value), also)
+			return err
+		})
+	}
+	err = all.Wait()
+	var removed []provider.ExecutionID
+	for i, rec := range ended {
+		if gone[i] {
+			removed = append(removed, provider.ExecutionID(rec.Value))
 		}
 	}
-	return removed, nil
+	return removed, err
 }
+
+// trimmedAtOnce is enough for removals to share commits, and few beside what else
+// is written.
+const trimmedAtOnce = 16
 
 // remove deletes an execution unless it was resumed meanwhile.
 func (l *Ledger) remove(ctx context.Context, key string, id provider.ExecutionID, also func(store.Tx, provider.ExecutionID) error) (gone bool, err error) {
