@@ -39,7 +39,6 @@ func (i *Inbox) tick(ctx context.Context, all []*stream) {
 	clock := newScheduler()
 	for n, s := range all {
 		s.follow(clock, n)
-		i.up(s)
 	}
 	defer func() {
 		for _, s := range all {
@@ -48,6 +47,9 @@ func (i *Inbox) tick(ctx context.Context, all []*stream) {
 	}()
 	if !i.beginTicking(ctx, all) {
 		return
+	}
+	for _, s := range all {
+		i.up(s)
 	}
 	// It returns when ctx ends, and with nothing else.
 	_ = clock.run(ctx, func(ctx context.Context, due []firing) error {
@@ -89,6 +91,9 @@ func (i *Inbox) beginTicking(ctx context.Context, all []*stream) bool {
 				return false
 			}
 			i.warn(nil, "the beginning of schedules cannot be stored; it is tried again", err)
+			for _, s := range all {
+				i.late(s, err)
+			}
 			select {
 			case <-time.After(i.pause(failures)):
 			case <-ctx.Done():

@@ -187,3 +187,30 @@ func TestAScheduleUnderTheNameOfAnotherSourceBegins(t *testing.T) {
 		w.stop()
 	})
 }
+
+func TestAScheduleIsListenedToOnceItsBeginningIsStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &mortal{Store: memory(t)}
+		w := scheduled(t, s, map[string]string{"hourly": "0 * * * *"})
+		var err error
+		if w.inbox, err = triggers.OpenInbox(t.Context(), w.cfg); err != nil {
+			t.Fatal(err)
+		}
+		s.die(1, false)
+		if err := w.inbox.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.inbox.Tried(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.status("hourly"); got.Listening || got.Err == nil {
+			t.Errorf("while the store fails: %+v", got)
+		}
+		s.live()
+		time.Sleep(2 * time.Minute)
+		if got := w.status("hourly"); !got.Listening || got.Err != nil || got.CursorAt.IsZero() {
+			t.Errorf("once it does not: %+v", got)
+		}
+		w.stop()
+	})
+}

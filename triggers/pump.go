@@ -156,6 +156,15 @@ func (i *Inbox) up(s *stream) {
 	s.wasTried()
 }
 
+// late notes why a stream is not listened to yet, where that was told.
+func (i *Inbox) late(s *stream, err error) {
+	defer s.wasTried()
+	err = i.brief(err)
+	for _, t := range s.triggers {
+		t.book.add(func(b *TriggerStatus) { b.Err = err })
+	}
+}
+
 // silent notes that nobody listens any more.
 func (i *Inbox) silent(s *stream) {
 	defer s.wasTried()
