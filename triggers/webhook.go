@@ -30,8 +30,8 @@ type WebhookOptions struct {
 	// holds its body in memory, so that at most MaxBody times InFlight bytes are
 	// held, and usually far fewer.
 	InFlight int
-	// Wait is how long a delivery may take to be stored before its sender is told
-	// to come again; 0 is ten seconds. It need not be longer than the sender
+	// Wait is how long a body may take to arrive, and after that how long it may
+	// take to be stored before its sender is told to come again; 0 is ten seconds. It need not be longer than the sender
 	// waits.
 	Wait time.Duration
 	// Logger is told of every refusal, with its reason and, where it is known,
@@ -54,7 +54,8 @@ type WebhookOptions struct {
 // schema is refused with 422 and not stored: it can never become a message, and
 // 422 tells the sender's people so, while a 2xx would lose it in silence.
 //
-// Time limits for slow senders are the server's: set http.Server.ReadTimeout.
+// A sender that takes longer than [WebhookOptions.Wait] to send a body is refused;
+// other limits of time are the server's, as http.Server.ReadHeaderTimeout.
 // A WebhookReceiver may be used concurrently, and holds nothing live.
 type WebhookReceiver struct {
 	opts    WebhookOptions

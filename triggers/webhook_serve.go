@@ -86,11 +86,17 @@ func (r *WebhookReceiver) deliver(w http.ResponseWriter, req *http.Request, rt *
 	return v, rt.sink(ctx, v)
 }
 
-// read takes the body, of which no more is held than was sent.
+// read takes the body, of which no more is held than was sent. Senders are not known
+// yet, so that one which does not go on must not keep its place for ever; what the
+// server allows may be less.
 func (r *WebhookReceiver) read(w http.ResponseWriter, req *http.Request) ([]byte, error) {
 	if req.ContentLength > r.opts.MaxBody {
 		return nil, RefusedSize
 	}
+	slow := time.AfterFunc(r.opts.Wait, func() {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // has the reading fail, if the server can
+	})
+	defer slow.Stop()
 	var buf bytes.Buffer
 	buf.Grow(int(min(max(req.ContentLength, 0), usualBody)) + bytes.MinRead)
 	if _, err := buf.ReadFrom(http.MaxBytesReader(w, req.Body, r.opts.MaxBody)); err != nil {

@@ -1,12 +1,14 @@
 package triggers_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -385,5 +387,28 @@ func TestSecretsAreRegisteredWhenTheSourceIsConnected(t *testing.T) {
 	}
 	if id := conns[0].Identity().Instance; id != "webhook "+hook {
 		t.Errorf("instance %q", id)
+	}
+}
+
+func TestASenderWhoDoesNotGoOnLosesItsPlace(t *testing.T) {
+	hooks, _ := oneRoute(t, &triggers.WebhookOptions{InFlight: 1, Wait: 300 * time.Millisecond})
+	server := httptest.NewServer(hooks)
+	defer server.Close()
+	c, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{", hook)
+	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusBadRequest || hooks.Status().Refused[triggers.RefusedBody] != 1 {
+		t.Errorf("it is told %s, counts %+v", answer.Status, hooks.Status())
+	}
+	if r := serve(hooks, post("msg_1", deployBody)); r.StatusCode != http.StatusNoContent {
+		t.Errorf("the next is told %s", r.Status)
 	}
 }
