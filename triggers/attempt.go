@@ -275,5 +275,8 @@ func (a *attempt) later(text string, err error) (time.Time, bool) {
 // settled counts and tells what was recorded.
 func (a *attempt) settled(s standing) (until time.Time, over bool) {
 	a.inbox.tell(a.work.trigger, a.work.message, a.work.seq, s)
-	return s.Next.time(), !s.live()
+	if s.Next != 0 {
+		until = time.Now().Add(time.Until(s.Next.time()))
+	}
+	return until, !s.live()
 }

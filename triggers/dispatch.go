@@ -29,7 +29,8 @@ func (i *Inbox) worker(one *lane) {
 }
 
 // turn has the next message of a lane attempted. It returns when the lane goes
-// on, the zero time if that is as soon as it is its turn again.
+// on, the zero time if that is as soon as it is its turn again. Times of rest are
+// counted from now, so that a clock that is set back prolongs none.
 func (i *Inbox) turn(one *lane) time.Time {
 	if i.stopping() {
 		return time.Time{}
@@ -46,7 +47,7 @@ func (i *Inbox) turn(one *lane) time.Time {
 	w := one.window[0]
 	// One that is further off than any pause is from before the clock was set back.
 	if pause := time.Until(w.standing.Next.time()); pause > 0 && pause <= i.limits.MaxPause {
-		return w.standing.Next.time()
+		return time.Now().Add(pause)
 	}
 	until, over := i.attempt(w)
 	switch {
