@@ -17,7 +17,9 @@ import (
 var named = regexp.MustCompile("`([a-z][a-z0-9/]*)\\.((?:Test|Fuzz)\\w+)(?:/[^`]*)?`")
 
 // promising are the documents that are held to tests.
-func promising() []string { return []string{"docs/security.md", "docs/durability.md", "docs/triggers.md"} }
+func promising() []string {
+	return []string{"docs/security.md", "docs/durability.md", "docs/triggers.md"}
+}
 
 // TestEveryPromiseHasItsTest holds documents to tests: each row of their tables
 // ends with those that show what it says.
