@@ -96,18 +96,10 @@ func runInbox(ctx context.Context, c *command) error {
 
 // eventStates are those that were asked for; nil is all.
 func (c *command) eventStates() ([]string, error) {
-	if c.state == "all" || c.state == "" {
+	if c.state == "" || slices.Contains(strings.Split(c.state, ","), "all") {
 		return nil, nil
 	}
-	all := strings.Split(c.state, ",")
-	for _, s := range all {
-		switch s {
-		case statePending, stateRunning, stateDone, stateDead, stateDropped:
-		default:
-			return nil, misuse("the state %q is unknown: there are pending, running, done, dead, dropped and all", s)
-		}
-	}
-	return all, nil
+	return amongStates(c.state, statePending, stateRunning, stateDone, stateDead, stateDropped, "all")
 }
 
 func (c *command) listInbox(ctx context.Context) error {

@@ -44,12 +44,16 @@ func (c *command) states() ([]string, error) {
 	if c.state == "" {
 		return nil, nil
 	}
-	all := strings.Split(c.state, ",")
+	return amongStates(c.state, stateRunning, stateCut, stateDone, stateFailed, stateCancelled)
+}
+
+// amongStates parts a list of states, and refuses those that are none.
+func amongStates(list string, known ...string) ([]string, error) {
+	all := strings.Split(list, ",")
 	for _, s := range all {
-		switch s {
-		case stateRunning, stateCut, stateDone, stateFailed, stateCancelled:
-		default:
-			return nil, misuse("the state %q is unknown: there are running, cut, done, failed and cancelled", s)
+		if !slices.Contains(known, s) {
+			last := len(known) - 1
+			return nil, misuse("the state %q is unknown: there are %s and %s", s, strings.Join(known[:last], ", "), known[last])
 		}
 	}
 	return all, nil
