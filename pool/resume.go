@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/bridle-dev/bridle/fault"
@@ -169,6 +170,28 @@ func (p *Pool) tooLate(ctx context.Context, i *instance, taken *record) error {
 	return p.failed(err, fault.StoreFailed)
 }
 
+// Left are the executions that have leases here which nobody holds any more.
+func (p *Pool) Left(ctx context.Context) ([]provider.ExecutionID, error) {
+	known, all, err := p.owner.look(ctx)
+	if err != nil {
+		return nil, p.failed(err, fault.StoreFailed)
+	}
+	var left []provider.ExecutionID
+	for _, r := range all {
+		if p.leftOver(r, known) && !slices.Contains(left, r.Execution) {
+			left = append(left, r.Execution)
+		}
+	}
+	return left, nil
+}
+
+// leftOver reports whether a lease is of this pool and nobody's: kept, or its
+// owner's process is dead.
+func (p *Pool) leftOver(r *record, known map[string]ownerRecord) bool {
+	last, ok := known[r.Owner]
+	return r.Pool == p.config.Name && (r.Kept || ok && p.owner.judge(last) == dead)
+}
+
 // EndLeft ends what an execution leased before and nobody holds any more, but for
 // the leases that it holds now: a process may die between leasing and writing
 // down that it did. Errors are joined; what could not be ended is reclaimed in its
@@ -180,9 +203,7 @@ func (p *Pool) EndLeft(ctx context.Context, execution provider.ExecutionID) erro
 	}
 	var errs []error
 	for _, r := range all {
-		last, ok := known[r.Owner]
-		mine := r.Pool == p.config.Name && r.Execution == execution
-		if !mine || !r.Kept && !(ok && p.owner.judge(last) == dead) {
+		if r.Execution != execution || !p.leftOver(r, known) {
 			continue
 		}
 		l, err := p.resume(ctx, &Request{Execution: execution, Path: r.Path, Resume: r.ID, Wait: -1})
