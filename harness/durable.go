@@ -233,6 +233,7 @@ func (x *execution) closeTurn(ctx context.Context, tn *turn, resp *Response, err
 	}
 	kept := x.rec.End(bounded, state, nil, failed, answer)
 	if kept == nil {
+		x.endWaiting(bounded)
 		x.h.trim()
 	}
 	return errors.Join(err, kept)

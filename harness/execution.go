@@ -39,6 +39,7 @@ type execution struct {
 	anyLost bool              // it may run again on whatever was replaced
 	trigger *provider.Event   // that started it; nil without one
 
+	waiting   atomic.Bool // a lease was kept for a resume
 	approvals atomic.Bool // somebody was asked for one, now or before a restart
 
 	itemsOnce sync.Once
@@ -129,12 +130,6 @@ func (x *execution) settle(ctx context.Context) error {
 // of the harness: another one may go on with it, and with what was asked for.
 func (x *execution) interrupted(err error) bool { return err != nil && x.h.life.Err() != nil }
 
-// mayGoOn reports whether an execution that failed can be taken up again: a run
-// and the turn of an event always, another turn only if it was cut.
-func (x *execution) mayGoOn(err error) bool {
-	return x.rec != nil && (x.turn == nil || x.trigger != nil || x.interrupted(err))
-}
-
 // release ends what the execution attached, and what it was allowed unless it is
 // to go on. It is not cut short by the end of the execution's context.
 func (x *execution) release(ctx context.Context, err error) {
@@ -143,7 +138,7 @@ func (x *execution) release(ctx context.Context, err error) {
 	if !x.interrupted(err) {
 		x.endApprovals(ctx)
 	}
-	x.endLeases(ctx, err != nil && x.mayGoOn(err))
+	x.endLeases(ctx, err != nil && x.rec != nil) // till its end is recorded it may go on
 	for _, s := range []*scope{x.models, x.scope} {
 		if err := s.stop(ctx); err != nil {
 			x.emit(event.Event{Type: event.Warning, Text: "connection of the turn was not released cleanly", Err: err})

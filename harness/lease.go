@@ -288,6 +288,7 @@ func (p *private) giveBack(ctx context.Context, keep bool) {
 	defer cancel()
 	x.warn("a private connection was not let go of cleanly", p.sup.stop(ctx))
 	if keep && p.lease.Keep(ctx) == nil {
+		x.waiting.Store(true)
 		return
 	}
 	x.warn("a private connection was not released cleanly", p.lease.Release(ctx))

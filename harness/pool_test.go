@@ -291,6 +291,21 @@ func TestAnotherThingOfTheSameIdentityIsAnother(t *testing.T) {
 	wantCode(t, err, fault.ConnectionUnknown) // the run knows it by the handle's name
 }
 
+// A turn that failed is not taken up again, and keeps nothing.
+func TestAFailedTurnGivesItsThingBack(t *testing.T) {
+	f, st := newFarm(""), store.Memory()
+	defer st.Close()
+	app := private("app", connection.FreshRun)
+	h := open(t, harness.Config{Store: st, Connections: farming(f, 1), Graph: steps.Sequence{ID: "s", Steps: []steps.Step{does("a", app, "x"), does("b", app, "fail")}}})
+	turn, err := h.Execute(t.Context(), "go", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = turn.Wait(t.Context())
+	wantCode(t, err, fault.OpFailed)
+	nothingLeft(t, h, f)
+}
+
 // Only the path whose thing is gone runs again.
 func TestOneReplacedThingOfFourRerunsItsPathOnly(t *testing.T) {
 	f, st := newFarm(provider.Pure), store.Memory()

@@ -74,6 +74,9 @@ func (h *AgentHarness) openPools() error {
 			return err // cannot be: New of the harness checked it
 		}
 		p.pool.Store(made)
+		if err := h.endOver(ctx, made); err != nil {
+			h.emit(event.Event{Type: event.Warning, Connection: string(name), Text: "what turns left that have failed could not all be ended", Err: err})
+		}
 	}
 	h.owner = owner
 	return nil

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -154,4 +155,34 @@ func (s *supervisor) as(name connection.Name) connection.Name {
 		return s.name
 	}
 	return name
+}
+
+// endWaiting ends what waits for a resume that will not come, as after a turn that
+// failed.
+func (x *execution) endWaiting(ctx context.Context) {
+	if !x.waiting.Load() {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(x.h.pools)) {
+		x.warn("what a turn leased could not be given back", x.h.pools[name].pool.Load().EndLeft(ctx, x.id))
+	}
+}
+
+// endOver ends what turns leased that failed, in a process that died before it had
+// given it back. What is of a run, or of the turn of an event, may be resumed.
+func (h *AgentHarness) endOver(ctx context.Context, p *pool.Pool) error {
+	if h.ledger == nil {
+		return nil
+	}
+	left, err := p.Left(ctx)
+	errs := []error{err}
+	for _, id := range left {
+		x, ok, err := h.ledger.Execution(ctx, id)
+		ofEvent := ok && slices.ContainsFunc(x.Messages, func(m string) bool { return strings.Contains(m, ":") })
+		if ok && x.Turn && x.State != ledger.Running && !x.Kept && !ofEvent {
+			err = errors.Join(err, p.EndLeft(ctx, id))
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
