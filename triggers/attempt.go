@@ -141,7 +141,7 @@ func (i *Inbox) pause(n int) time.Duration {
 // hopeless reports whether another attempt by itself would end in the same way,
 // or would be one that somebody has to decide about.
 func hopeless(t *trigger, err error) bool {
-	for _, code := range []fault.Code{fault.OutcomeUnknown, fault.BudgetExceeded, fault.ModelRejected, fault.ModelRefused} {
+	for _, code := range []fault.Code{fault.OutcomeUnknown, fault.BudgetExceeded, fault.SteeringDenied, fault.ModelRejected, fault.ModelRefused} {
 		if errors.Is(err, code) {
 			return true
 		}

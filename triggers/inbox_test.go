@@ -200,6 +200,7 @@ func TestSomeFailuresAreNotAttemptedAgain(t *testing.T) {
 		"no budget":               {fault.New(fault.BudgetExceeded, "x"), "", false},
 		"misconfigured":           {fault.New(fault.MissingModel, "x"), "", false},
 		"misconfigured in a fork": {fault.New(fault.ForkPartial, "%w", errors.Join(errors.New("y"), fault.New(fault.StepInvalid, "x"))), "", false},
+		"denied":                  {fault.New(fault.StepFailed, "s: %w", fault.New(fault.SteeringDenied, "x")), "", false},
 		"model rejected":          {fault.New(fault.StepFailed, "s: %w", fault.New(fault.ModelRejected, "x")), "", false},
 		"refused":                 {fault.New(fault.OpFailed, "x"), "", true},
 		"without a code":          {errors.New("x"), "", true},
