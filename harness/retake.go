@@ -63,10 +63,15 @@ func (x *execution) takeLeases(ctx context.Context) error {
 			delete(x.crowded, p)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(x.h.pools)) {
-		x.warn("what an earlier attempt leased could not be given back", x.h.pools[name].pool.Load().EndLeft(ctx, x.id))
-	}
+	x.endLeft(ctx)
 	return nil
+}
+
+// endLeft ends what the execution leased and does not hold any more.
+func (x *execution) endLeft(ctx context.Context) {
+	for _, name := range slices.Sorted(maps.Keys(x.h.pools)) {
+		x.warn("what was leased before could not be given back", x.h.pools[name].pool.Load().EndLeft(ctx, x.id))
+	}
 }
 
 // takeAgain leases what one line had. If that is gone, and other lines of the run
@@ -160,11 +165,8 @@ func (s *supervisor) as(name connection.Name) connection.Name {
 // endWaiting ends what waits for a resume that will not come, as after a turn that
 // failed.
 func (x *execution) endWaiting(ctx context.Context) {
-	if !x.waiting.Load() {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(x.h.pools)) {
-		x.warn("what a turn leased could not be given back", x.h.pools[name].pool.Load().EndLeft(ctx, x.id))
+	if x.waiting.Load() {
+		x.endLeft(ctx)
 	}
 }
 
