@@ -14,26 +14,35 @@ import (
 
 // deliver runs the turn of an event: one of its own, after those that run or wait
 // on its thread. It returns when the turn has ended. A harness that takes no more
-// work leaves the event to the next.
+// work leaves the event to the next, unless its turn began with the end of the one
+// before.
 func (in *inbound) deliver(ctx context.Context, d *triggers.Delivery) error {
 	h := in.h
-	if err := h.count(); err != nil {
-		return err
+	begun := in.takeBegun(d)
+	if begun == nil {
+		if err := h.count(); err != nil {
+			return err
+		}
 	}
+	counted := true
+	defer func() {
+		if counted {
+			h.end()
+		}
+	}()
 	if done, err := h.deliveredBefore(ctx, d); done || err != nil {
-		h.end()
 		return err
 	}
 	m := h.delivered(d)
+	m.begun = begun
 	if h.enqueue(m, d.Thread) {
-		go func() {
-			defer h.end()
-			m.thread.work(h.life)
-		}()
-	} else {
-		h.end()
+		m.thread.workUntil(h.life, m)
 	}
 	<-m.done
+	if m.err == nil && m.follower != nil {
+		in.keepBegun(m.follower)
+		counted = false // it goes over to the follower
+	}
 	return m.err
 }
 
@@ -101,6 +110,10 @@ func (x *execution) openDelivery(ctx context.Context, tn *turn, d *triggers.Deli
 	if x.h.ledger == nil {
 		return x.h.store.Update(ctx, d.Begin)
 	}
+	if begun := tn.messages[0].begun; begun != nil {
+		x.rec = begun
+		return nil
+	}
 	if tn.again {
 		input, err := x.takeUp(ctx, x.h.graph, nil, d.Begin)
 		var text string
@@ -111,35 +124,59 @@ func (x *execution) openDelivery(ctx context.Context, tn *turn, d *triggers.Deli
 			return err
 		}
 	}
-	rec, err := x.h.ledger.Begin(ctx, ledger.Execution{ID: x.id, Thread: x.thread, Turn: true, Messages: []string{d.Message},
-		Step: string(x.h.graph.StepID())}, encode(x.h.scrubber.String(d.Text)), d.Begin)
+	first, input := x.h.beginning(d)
+	rec, err := x.h.ledger.Begin(ctx, first, input, d.Begin)
 	x.rec = rec
 	return err
+}
+
+// beginning is what the ledger is told of the turn of an event when it begins.
+func (h *AgentHarness) beginning(d *triggers.Delivery) (ledger.Execution, json.RawMessage) {
+	return ledger.Execution{ID: d.Execution, Thread: d.Thread, Turn: true, Messages: []string{d.Message}, Step: string(h.graph.StepID())},
+		encode(h.scrubber.String(d.Text))
 }
 
 // closeDelivery records how an event's turn ended, what it adds to the history,
 // and what becomes of the event, all or nothing. What could not even begin is for
 // the inbox to record.
-func (x *execution) closeDelivery(ctx context.Context, d *triggers.Delivery, err error) error {
+func (x *execution) closeDelivery(ctx context.Context, tn *turn, d *triggers.Delivery, err error) error {
 	if x.h.ledger != nil && x.rec == nil {
 		return err
 	}
 	state, failed := x.ending(ctx, err)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
 	defer cancel()
-	kept := x.endDelivery(ctx, d, state, failed)
+	kept := x.endDelivery(ctx, tn, d, state, failed)
 	if kept == nil && x.rec != nil {
 		x.h.trim()
 	}
 	return errors.Join(err, kept)
 }
 
-func (x *execution) endDelivery(ctx context.Context, d *triggers.Delivery, state ledger.State, failed *fault.Error) error {
+func (x *execution) endDelivery(ctx context.Context, tn *turn, d *triggers.Delivery, state ledger.State, failed *fault.Error) error {
 	if x.rec == nil {
 		return x.h.store.Update(ctx, func(tx store.Tx) error { return d.End(tx, failed) })
 	}
 	items := x.saidInTurn(failed)
-	return x.rec.End(ctx, state, nil, failed, func(tx store.Tx) error {
-		return errors.Join(x.h.ledger.Answer(tx, x.thread, nil, nil, nil, items), d.End(tx, failed))
-	})
+	end := func(also func(store.Tx) error) error {
+		return x.rec.End(ctx, state, nil, failed, func(tx store.Tx) error {
+			err := errors.Join(x.h.ledger.Answer(tx, x.thread, nil, nil, nil, items), d.End(tx, failed))
+			if err != nil || also == nil {
+				return err
+			}
+			return also(tx)
+		})
+	}
+	next := x.follower(d, failed)
+	if next == nil {
+		return end(nil)
+	}
+	err := end(next.begin)
+	if next.refused != nil {
+		return end(nil)
+	}
+	if err == nil {
+		tn.messages[0].follower = next
+	}
+	return err
 }

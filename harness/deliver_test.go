@@ -170,9 +170,14 @@ func TestWhatIsSaidInAnEventsTurnIsHistory(t *testing.T) {
 
 // TestAnEventSharesItsTurnWithNobody lets messages and events wait on one thread.
 func TestAnEventSharesItsTurnWithNobody(t *testing.T) {
+	t.Run("kept by the process", func(t *testing.T) { sharesWithNobody(t, nil) })
+	t.Run("kept by a store", func(t *testing.T) { sharesWithNobody(t, store.Memory()) })
+}
+
+func sharesWithNobody(t *testing.T, s store.Store) {
 	began, goOn := make(chan struct{}, 1), make(chan struct{})
 	var turns []int
-	w := inhabit(t, harness.Config{Graph: graphOf(func(c steps.Context) (string, error) {
+	w := inhabit(t, harness.Config{Store: s, Graph: graphOf(func(c steps.Context) (string, error) {
 		select {
 		case began <- struct{}{}:
 			<-goOn

@@ -213,7 +213,7 @@ func (x *execution) closeTurn(ctx context.Context, tn *turn, resp *Response, err
 		return err
 	}
 	if d := tn.delivery(); d != nil {
-		return x.closeDelivery(ctx, d, err)
+		return x.closeDelivery(ctx, tn, d, err)
 	}
 	if x.h.ledger == nil {
 		return err

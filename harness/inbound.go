@@ -2,12 +2,14 @@ package harness
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/gates"
+	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/triggers"
 )
@@ -17,11 +19,14 @@ import (
 type inbound struct {
 	h     *AgentHarness
 	inbox *triggers.Inbox
+
+	mu    sync.Mutex
+	begun map[*triggers.Delivery]*ledger.Log // turns that began with the end of others, until they are delivered; guarded by mu
 }
 
 // openInbox reads what the store has of the inbox.
 func (h *AgentHarness) openInbox(ctx context.Context) error {
-	in := &inbound{h: h}
+	in := &inbound{h: h, begun: map[*triggers.Delivery]*ledger.Log{}}
 	all := h.contained()
 	var err error
 	in.inbox, err = triggers.OpenInbox(ctx, triggers.InboxConfig{

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/model"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/triggers"
@@ -40,13 +41,15 @@ type message struct {
 	stored   provider.ExecutionID // that an earlier process began for it
 	attached bool                 // it came with connections that are gone
 	delivery *triggers.Delivery   // of the event that it is about; nil if somebody sent it
+	begun    *ledger.Log          // of its turn, if that began with the end of the one before
 	assigned chan struct{}
 	done     chan struct{}
 
 	execution provider.ExecutionID // valid once assigned is closed
 	response  *Response            // these are valid once done is closed
 	err       error
-	last      uint64 // position after its last event
+	last      uint64    // position after its last event
+	follower  *follower // what began with the end of its turn; nil if nothing did
 }
 
 // turn is one run of the graph for one or several messages.
@@ -83,21 +86,48 @@ func (t *thread) accept(m *message) (start bool) {
 
 // work runs turns until the queue is empty or ctx ends.
 func (t *thread) work(ctx context.Context) {
-	for {
-		tn, tctx := t.next(ctx)
-		if tn == nil {
+	for t.workOnce(ctx) {
+	}
+}
+
+// workUntil is work until a message has its outcome. A goroutine goes on with what
+// is there by then. The caller is counted as work.
+func (t *thread) workUntil(ctx context.Context, m *message) {
+	for t.workOnce(ctx) {
+		if m.ended() && t.waited() {
+			t.h.work.Add(1)
+			go func() {
+				defer t.h.end()
+				t.work(ctx)
+			}()
 			return
 		}
-		// Code in the turn may end its goroutine, as testing's FailNow does.
-		ran := make(chan struct{})
-		go func() {
-			defer close(ran)
-			t.h.runTurn(tctx, t, tn)
-		}()
-		<-ran
-		tn.cancel(nil)
-		t.finish(tn)
 	}
+}
+
+// workOnce runs a turn. It reports whether there may be more to do.
+func (t *thread) workOnce(ctx context.Context) bool {
+	tn, tctx := t.next(ctx)
+	if tn == nil {
+		return false
+	}
+	// Code in the turn may end its goroutine, as testing's FailNow does.
+	ran := make(chan struct{})
+	go func() {
+		defer close(ran)
+		t.h.runTurn(tctx, t, tn)
+	}()
+	<-ran
+	tn.cancel(nil)
+	t.finish(tn)
+	return true
+}
+
+// waited reports whether messages wait.
+func (t *thread) waited() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.queue) > 0
 }
 
 // next takes the messages of the next turn: the first one, and those after it

@@ -38,21 +38,9 @@ type Log struct {
 
 // Begin records that an execution begins, with its input, and whatever also
 // writes in the same transaction. An id that is in use is EXECUTION_EXISTS.
-func (l *Ledger) Begin(ctx context.Context, x Execution, input json.RawMessage, also func(store.Tx) error) (*Log, error) {
-	g := l.log(x.ID)
-	x.State, x.Attempts = Running, 1
-	x.Started = g.now()
-	x.Updated = x.Started
-	err := l.store.Update(ctx, func(tx store.Tx) error {
-		if r, err := load(tx, x.ID); err != nil || r != nil {
-			return exists(r, err)
-		}
-		r := record{Execution: x}
-		var err error
-		if r.Input, err = keep(tx, inputKey(x.ID), input); err != nil {
-			return err
-		}
-		if err := putRecord(tx, &r); err != nil {
+func (l *Ledger) Begin(ctx context.Context, x Execution, input json.RawMessage, also func(store.Tx) error) (g *Log, err error) {
+	err = l.store.Update(ctx, func(tx store.Tx) error {
+		if g, err = l.BeginIn(tx, x, input); err != nil {
 			return err
 		}
 		return during(tx, also)
@@ -60,8 +48,25 @@ func (l *Ledger) Begin(ctx context.Context, x Execution, input json.RawMessage, 
 	if err != nil {
 		return nil, err
 	}
-	g.number = x.Attempts
 	return g, nil
+}
+
+// BeginIn is Begin within a transaction. The log is good once that is committed,
+// and its errors must end it.
+func (l *Ledger) BeginIn(tx store.Tx, x Execution, input json.RawMessage) (*Log, error) {
+	if r, err := load(tx, x.ID); err != nil || r != nil {
+		return nil, exists(r, err)
+	}
+	g := l.log(x.ID)
+	x.State, x.Attempts, x.Started = Running, 1, g.now()
+	x.Updated = x.Started
+	g.number = x.Attempts
+	r := record{Execution: x}
+	var err error
+	if r.Input, err = keep(tx, inputKey(x.ID), input); err != nil {
+		return nil, err
+	}
+	return g, putRecord(tx, &r)
 }
 
 // putRecord writes an execution, and which attempt at it is the one that may go on.

@@ -42,7 +42,7 @@ func (i *Inbox) accept(ctx context.Context, all []*arrival) error {
 	for _, a := range all {
 		for _, it := range a.items {
 			if it.stored {
-				fresh = append(fresh, &foundMessage{seq: it.seq, trigger: it.trigger, standing: it.standing})
+				fresh = append(fresh, it.found())
 			}
 		}
 	}
@@ -134,6 +134,15 @@ func (it *item) put(tx store.Tx, seq uint64, at Cursor) error {
 		return err
 	}
 	return putStanding(tx, seq, &it.standing)
+}
+
+// found is what an item that was stored comes to.
+func (it *item) found() *foundMessage {
+	f := &foundMessage{seq: it.seq, trigger: it.trigger, standing: it.standing}
+	if len(it.apart) == 0 {
+		f.record = it.record
+	}
+	return f
 }
 
 // putPositions writes the positions that changed.

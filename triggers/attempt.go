@@ -13,19 +13,23 @@ import (
 
 // attempt is one attempt at a message.
 type attempt struct {
-	inbox *Inbox
-	work  *work
-	begun standing  // as Begin writes it
-	raw   []byte    // the same as a record
-	ended *standing // what the last run of End made of it; nil if it has not run
+	inbox    *Inbox
+	lane     *lane
+	work     *work
+	delivery *Delivery // nil until it is prepared
+	begun    standing  // as Begin writes it
+	raw      []byte    // the same as a record
+	entered  bool      // the last run of Begin has written it
+	ended    *standing // what the last run of End made of it; nil if it has not run
+	next     *attempt  // what may begin with the end of this one; nil if nothing was asked for
 }
 
-// attempt has a message delivered. over tells that it has its outcome, or must
-// not be touched any more; otherwise until is when to go on with its thread, the
-// zero time if nothing could be recorded.
-func (i *Inbox) attempt(w *work) (until time.Time, over bool) {
-	a := &attempt{inbox: i, work: w}
-	if w.standing.State == Running && w.standing.Attempts >= i.attempts(w.trigger) {
+// run has a message delivered. over tells that it has its outcome, or must not be
+// touched any more; otherwise until is when to go on with its thread, the zero time
+// if nothing could be recorded.
+func (a *attempt) run() (until time.Time, over bool) {
+	w := a.work
+	if w.standing.State == Running && w.standing.Attempts >= a.inbox.mostAttempts(w.trigger) {
 		return a.record(died(w.standing.Attempts))
 	}
 	w.trigger.book.add(func(s *TriggerStatus) { s.Running++ })
@@ -33,6 +37,9 @@ func (i *Inbox) attempt(w *work) (until time.Time, over bool) {
 	w.trigger.book.add(func(s *TriggerStatus) { s.Running-- })
 	if err == nil && a.ended != nil {
 		return a.settled(*a.ended)
+	}
+	if a.next != nil { // nobody knows whether it began
+		a.next.entered = false
 	}
 	return a.reconcile(err)
 }
@@ -44,6 +51,18 @@ func died(attempts int) *fault.Error {
 
 // deliver runs the turn.
 func (a *attempt) deliver() (err error) {
+	if a.delivery == nil {
+		if err := a.prepare(); err != nil {
+			return err
+		}
+	}
+	defer contained("the turn of an event", &err)
+	return a.inbox.config.Deliver(a.inbox.ctx, a.delivery)
+}
+
+// prepare makes the delivery. The record that Begin writes is made here: whoever
+// else writes waits for a transaction.
+func (a *attempt) prepare() (err error) {
 	w := a.work
 	a.begun = w.standing
 	a.begun.State, a.begun.Begun, a.begun.Updated, a.begun.Next = Running, true, nanosOf(time.Now()), 0
@@ -53,12 +72,37 @@ func (a *attempt) deliver() (err error) {
 	}
 	d := &Delivery{Message: w.message.ID, Execution: w.message.Execution, Thread: w.message.Thread,
 		Trigger: &w.trigger.Trigger, Event: w.message.Event, Attempt: a.begun.Attempts, Again: w.standing.Begun,
-		Begin: a.begin, End: a.end}
+		Begin: a.begin, End: a.end, Next: a.follow}
 	if d.Text, err = a.inbox.input(w.trigger, d.Event); err != nil {
 		return final{err}
 	}
-	defer contained("the turn of an event", &err)
-	return a.inbox.config.Deliver(a.inbox.ctx, d)
+	a.delivery = d
+	return nil
+}
+
+// follow implements Delivery.Next. What cannot be delivered in the usual way has
+// a turn of its own, in which that is told.
+func (a *attempt) follow() *Delivery {
+	w := a.inbox.lanes.second(a.lane)
+	if w == nil || a.inbox.stopping() || !w.untouched() || w.open() != nil {
+		return nil
+	}
+	next := &attempt{inbox: a.inbox, lane: a.lane, work: w}
+	if next.prepare() != nil {
+		return nil
+	}
+	a.next = next
+	return next.delivery
+}
+
+// follower is the attempt that began with the end of this one, nil if none did.
+// Where one could have and it did not, its message is read anew.
+func (a *attempt) follower() *attempt {
+	if a.next == nil || a.next.entered {
+		return a.next
+	}
+	a.inbox.lanes.forget(a.lane)
+	return nil
 }
 
 // final marks an error after which no further attempt is made.
@@ -66,13 +110,17 @@ type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
 
-// begin implements Delivery.Begin. The record is made beforehand: whoever else
-// writes waits for a transaction.
+// begin implements Delivery.Begin.
 func (a *attempt) begin(tx store.Tx) error {
+	a.entered = false
 	if err := a.check(tx, a.work.raw); err != nil {
 		return err
 	}
-	return tx.Put(queueBucket, orderKey(a.work.seq), a.raw)
+	if err := tx.Put(queueBucket, orderKey(a.work.seq), a.raw); err != nil {
+		return err
+	}
+	a.entered = true
+	return nil
 }
 
 // end implements Delivery.End. Begin need not have been called, as when it turns
@@ -83,6 +131,9 @@ func (a *attempt) end(tx store.Tx, f *fault.Error) error {
 	}
 	next := a.inbox.verdict(a.work.trigger, a.begun, f)
 	a.ended = &next
+	if a.next != nil {
+		a.next.entered = false // in this run
+	}
 	return putStanding(tx, a.work.seq, &next)
 }
 
@@ -109,7 +160,7 @@ func (i *Inbox) verdict(t *trigger, s standing, f *fault.Error) standing {
 	case f == nil:
 		s.State = Done
 		return s
-	case hopeless(t, f) || s.Attempts >= i.attempts(t):
+	case hopeless(t, f) || s.Attempts >= i.mostAttempts(t):
 		s.State = Dead
 	default:
 		s.State = Pending
@@ -119,7 +170,7 @@ func (i *Inbox) verdict(t *trigger, s standing, f *fault.Error) standing {
 	return s
 }
 
-func (i *Inbox) attempts(t *trigger) int {
+func (i *Inbox) mostAttempts(t *trigger) int {
 	if t.Attempts > 0 {
 		return t.Attempts
 	}

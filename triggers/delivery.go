@@ -39,4 +39,12 @@ type Delivery struct {
 	// execution that turns out to be over. A transaction may run it more than once. Its errors
 	// must end the transaction.
 	End func(store.Tx, *fault.Error) error
+	// Next is the delivery that comes after this one on the thread, if it may begin
+	// in the transaction that ends this one; nil if not. It is asked for at most
+	// once, by a turn that comes to its end without a fault, and outside of
+	// transactions. Its Begin is called after End: if it fails, that transaction
+	// must end, and End goes into another one without it. If both succeed and this
+	// delivery returns no error, Next is delivered, also if the inbox is stopped
+	// meanwhile.
+	Next func() *Delivery
 }

@@ -5,21 +5,7 @@ import (
 	"time"
 
 	"github.com/bridle-dev/bridle/event"
-	"github.com/bridle-dev/bridle/fault"
-	"github.com/bridle-dev/bridle/store"
 )
-
-// windowBytes ends a window early.
-const windowBytes = 256 << 10
-
-// work is a message whose turn comes.
-type work struct {
-	seq      uint64
-	raw      []byte // its standing as it was read
-	standing standing
-	message  *stored
-	trigger  *trigger
-}
 
 // worker goes on with one lane after the other until there is none.
 func (i *Inbox) worker(one *lane) {
@@ -35,93 +21,63 @@ func (i *Inbox) turn(one *lane) time.Time {
 	if i.stopping() {
 		return time.Time{}
 	}
-	if seqs := i.lanes.read(one); len(seqs) > 0 {
-		if err := i.load(one, seqs); err != nil {
-			i.warn(nil, "the inbox cannot read what comes next", err)
-			return i.fail(one)
-		}
-	}
-	if len(one.window) == 0 {
+	w, err := i.nextWork(one)
+	switch {
+	case err != nil:
+		i.warn(nil, "the inbox cannot read what comes next", err)
+		return i.fail(one)
+	case w == nil:
 		return time.Time{}
 	}
-	w := one.window[0]
 	// One that is further off than any pause is from before the clock was set back.
 	if pause := time.Until(w.standing.Next.time()); pause > 0 && pause <= i.limits.MaxPause {
 		return time.Now().Add(pause)
 	}
-	until, over := i.attempt(w)
-	switch {
-	case !over && until.IsZero():
-		return i.fail(one)
-	case !over:
-		one.window, one.failed = nil, 0 // to be read anew
-		return until
+	return i.attempts(&attempt{inbox: i, lane: one, work: w})
+}
+
+// nextWork returns the message that a lane goes on with, nil if there is none.
+func (i *Inbox) nextWork(one *lane) (*work, error) {
+	w, seqs := i.lanes.first(one)
+	if w == nil && len(seqs) > 0 {
+		if err := i.load(one, seqs); err != nil {
+			return nil, err
+		}
+		w, _ = i.lanes.first(one)
 	}
-	i.lanes.over(one, w.seq)
-	one.window[0] = nil
-	one.window, one.failed = one.window[1:], 0
+	if w == nil {
+		return nil, nil
+	}
+	return w, w.open()
+}
+
+// attempts makes an attempt, and those that began one with the end of the other.
+// It returns when the lane goes on.
+func (i *Inbox) attempts(a *attempt) time.Time {
+	one := a.lane
+	for a != nil {
+		until, over := a.run()
+		switch {
+		case !over && until.IsZero():
+			return i.fail(one)
+		case !over:
+			i.lanes.forget(one) // to be read anew
+			one.failed = 0
+			return until
+		}
+		i.lanes.over(one, a.work.seq)
+		one.failed = 0
+		a = a.follower()
+	}
 	return time.Time{}
 }
 
 // fail has a lane rest from which nothing could be read, or about which nothing
 // recorded.
 func (i *Inbox) fail(one *lane) time.Time {
-	one.window = nil
+	i.lanes.forget(one)
 	one.failed++
 	return time.Now().Add(i.pause(one.failed))
-}
-
-// load reads the window of a lane. What is no longer there was dropped by another
-// process.
-func (i *Inbox) load(one *lane, seqs []uint64) error {
-	var gone []uint64
-	err := i.config.Store.View(i.ctx, func(tx store.Tx) error {
-		one.window, gone = nil, nil
-		size := 0
-		for _, seq := range seqs {
-			w, err := i.readWork(tx, seq)
-			switch {
-			case err != nil:
-				return err
-			case w == nil:
-				gone = append(gone, seq)
-			default:
-				one.window = append(one.window, w)
-				size += len(w.message.Event.Payload)
-			}
-			if size >= windowBytes {
-				break
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	for _, seq := range gone {
-		i.lanes.over(one, seq)
-		for _, t := range i.triggers {
-			i.leave(t, seq)
-		}
-	}
-	return nil
-}
-
-// readWork reads a message of the queue, nil if it is not there.
-func (i *Inbox) readWork(tx store.Tx, seq uint64) (*work, error) {
-	raw, ok, err := tx.Get(queueBucket, orderKey(seq))
-	if !ok || err != nil {
-		return nil, err
-	}
-	w := &work{seq: seq, raw: raw}
-	if err := readRecord(raw, &w.standing); err != nil {
-		return nil, err
-	}
-	if w.message, ok, err = getMessage(tx, seq); err == nil && !ok {
-		err = fault.New(fault.StoreFailed, "inbox lost message %d", seq)
-	}
-	w.trigger = i.byID[w.standing.Trigger]
-	return w, err
 }
 
 // watchTime wakes lanes whose pause is over, and looks for what others have added
@@ -189,7 +145,7 @@ func (i *Inbox) enter(f *foundMessage) {
 	}
 	f.trigger.book.enter(f.seq, f.standing.At.time())
 	i.room.take(1)
-	i.lanes.add(f.standing.Thread, f.seq)
+	i.lanes.add(f.standing.Thread, f.seq, justAccepted(f))
 }
 
 // leave counts that a message has its outcome, once.

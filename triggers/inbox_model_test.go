@@ -54,6 +54,7 @@ func newStory(t *testing.T, seed uint64) *story {
 	s.cfg.Limits.Threads = 1 + int(seed%3)
 	s.cfg.Limits.Pending = 3 + int(seed%5)*10
 	s.turn = s.act
+	s.apart = seed%4 == 3
 	return s
 }
 

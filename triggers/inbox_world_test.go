@@ -190,15 +190,20 @@ type world struct {
 	inbox *triggers.Inbox
 	// turn runs within each delivery, after Begin; its error ends the attempt.
 	turn func(context.Context, *triggers.Delivery) error
+	// apart has no turn begin with the end of another.
+	apart bool
 
 	mu    sync.Mutex
 	begun []string                                 // messages whose turns began
 	runs  map[string]map[provider.ExecutionID]bool // executions by message
 	told  []event.Event
+	// entered are deliveries that began with the end of others, by message.
+	entered map[string]*triggers.Delivery
 }
 
 func newWorld(t testing.TB, s kv.Store, all ...triggers.Trigger) *world {
-	w := &world{t: t, store: s, peers: map[connection.Name]*peer{}, runs: map[string]map[provider.ExecutionID]bool{}}
+	w := &world{t: t, store: s, peers: map[connection.Name]*peer{}, runs: map[string]map[provider.ExecutionID]bool{},
+		entered: map[string]*triggers.Delivery{}}
 	for _, one := range all {
 		if w.peers[one.Connection] == nil {
 			w.peers[one.Connection] = newPeer()
@@ -243,10 +248,13 @@ func (w *world) tell(ev event.Event) {
 	w.told = append(w.told, ev)
 }
 
-// deliver is the harness: two transactions, and the turn between them.
+// deliver is the harness: two transactions, and the turn between them. The one that
+// ends a turn begins the next as well.
 func (w *world) deliver(ctx context.Context, d *triggers.Delivery) error {
-	if err := w.cfg.Store.Update(ctx, d.Begin); err != nil {
-		return err
+	if !w.takeEntered(d) {
+		if err := w.cfg.Store.Update(ctx, d.Begin); err != nil {
+			return err
+		}
 	}
 	w.mu.Lock()
 	w.begun = append(w.begun, d.Message)
@@ -263,8 +271,41 @@ func (w *world) deliver(ctx context.Context, d *triggers.Delivery) error {
 	if err == errCut {
 		return err
 	}
+	if err == nil && !w.apart {
+		if next := d.Next(); next != nil {
+			return w.endAndBegin(ctx, d, next)
+		}
+	}
 	failed := fault.From(err, fault.StepFailed)
 	return w.cfg.Store.Update(ctx, func(tx kv.Tx) error { return d.End(tx, failed) })
+}
+
+// endAndBegin ends a turn that succeeded, and begins the next if that can be.
+func (w *world) endAndBegin(ctx context.Context, d, next *triggers.Delivery) error {
+	var refused error
+	err := w.cfg.Store.Update(ctx, func(tx kv.Tx) error {
+		if err := d.End(tx, nil); err != nil {
+			return err
+		}
+		refused = next.Begin(tx)
+		return refused
+	})
+	switch {
+	case refused != nil:
+		return w.cfg.Store.Update(ctx, func(tx kv.Tx) error { return d.End(tx, nil) })
+	case err == nil:
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.entered[next.Message] = next
+	}
+	return err
+}
+
+// takeEntered reports whether a turn began with the end of the one before.
+func (w *world) takeEntered(d *triggers.Delivery) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.entered[d.Message] == d
 }
 
 // errCut ends a turn as if its process had died.

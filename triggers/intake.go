@@ -20,6 +20,7 @@ type foundMessage struct {
 	seq      uint64
 	trigger  *trigger // nil if it is not configured
 	standing standing
+	record   []byte // of one that this process has just accepted, with all its payload
 }
 
 // intake hands messages on in the order of the store, whoever put them there and

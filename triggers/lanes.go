@@ -9,13 +9,11 @@ import (
 	"github.com/bridle-dev/bridle/provider"
 )
 
-// windowSize is how many messages of a thread are read at once.
-const windowSize = 16
-
 // lanes are the threads that have messages, and who works on them: one worker on
 // a thread, a bounded number of threads at once, all in turn. A message costs 8
 // bytes here and a lane about 200; what the messages are is read when it is the
-// lane's turn. All methods are safe for concurrent use.
+// lane's turn, unless they were just accepted and there is room to keep them. All
+// methods are safe for concurrent use.
 type lanes struct {
 	limit int
 	start func(*lane)   // has a worker go on with a lane; called with no lock held
@@ -27,10 +25,11 @@ type lanes struct {
 	resting restHeap
 	working int
 	stopped bool
+	held    int // bytes of messages that were just accepted, in all windows
 }
 
-// lane is a thread that has messages. Its window and what failed belong to the
-// worker that has the lane, everything else to lanes.
+// lane is a thread that has messages. What failed belongs to the worker that has
+// the lane, everything else to lanes.
 type lane struct {
 	thread  provider.ThreadID
 	state   laneState
@@ -40,7 +39,7 @@ type lane struct {
 	until   time.Time // when it is ready again
 	place   int       // in the heap
 
-	window []*work // what was read of it
+	window []*work // the first messages, as far as they are in memory
 	failed int     // times in a row that the store did not do
 }
 
@@ -57,8 +56,9 @@ func newLanes(limit int, start func(*lane)) *lanes {
 }
 
 // add gives a message to its thread, in its order. One that is there has its outcome,
-// which its worker has yet to note, and was retried since: it stays.
-func (l *lanes) add(thread provider.ThreadID, seq uint64) {
+// which its worker has yet to note, and was retried since: it stays. w is the
+// message if it was just accepted, nil otherwise.
+func (l *lanes) add(thread provider.ThreadID, seq uint64, w *work) {
 	l.mu.Lock()
 	one := l.byName[thread]
 	if one == nil {
@@ -67,6 +67,7 @@ func (l *lanes) add(thread provider.ThreadID, seq uint64) {
 		l.ready = append(l.ready, one)
 	}
 	if n := len(one.seqs); n == 0 || one.seqs[n-1] < seq {
+		l.hold(one, w)
 		one.seqs = append(one.seqs, seq)
 	} else if at, there := slices.BinarySearch(one.seqs, seq); !there {
 		one.seqs = slices.Insert(one.seqs, at, seq)
@@ -136,25 +137,6 @@ func (l *lanes) run(started []*lane) {
 	}
 }
 
-// read tells the worker of a lane which messages to read for its window; none if
-// that is as it should be. Only while few lanes wait is it worth to keep some for
-// later.
-func (l *lanes) read(one *lane) []uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if one.changed {
-		one.changed, one.window = false, nil
-	}
-	if len(one.window) > 0 {
-		return nil
-	}
-	most := 1
-	if len(l.ready) < l.limit {
-		most = windowSize
-	}
-	return slices.Clone(one.seqs[:min(most, len(one.seqs))])
-}
-
 // over takes the message that was attempted from its lane, unless it was added
 // again.
 func (l *lanes) over(one *lane, seq uint64) {
@@ -165,6 +147,9 @@ func (l *lanes) over(one *lane, seq uint64) {
 		return
 	}
 	one.drop(seq)
+	if len(one.window) > 0 && one.window[0].seq == seq {
+		l.letGo(one, 1)
+	}
 }
 
 // next gives a lane back and takes the one whose turn it is; nil ends the worker.
@@ -174,6 +159,7 @@ func (l *lanes) next(one *lane, until time.Time) *lane {
 	defer l.mu.Unlock()
 	switch {
 	case len(one.seqs) == 0:
+		l.letGo(one, len(one.window))
 		delete(l.byName, one.thread)
 	case !until.IsZero() && !one.changed:
 		one.state, one.until = laneResting, until
