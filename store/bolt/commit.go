@@ -26,16 +26,17 @@ func (b *boltStore) commit(g *group) {
 // it is not known to be on the disk, and bbolt goes by it. Then the head before it
 // takes its place again, and the store stops.
 func (b *boltStore) write(g *group) error {
-	defer b.drop(g.tx)
+	tx := g.buckets.tx
+	defer b.drop(tx)
 	if g.spoiled != nil {
 		return g.spoiled
 	}
-	id := uint64(g.tx.ID())
+	id := uint64(tx.ID())
 	var cause error
 	err := b.contain("commit", func() error {
-		meta := g.tx.Bucket([]byte(metaBucket))
+		meta := tx.Bucket([]byte(metaBucket))
 		if cause = meta.Put([]byte(digestKey), g.digest.encode()); cause == nil {
-			cause = g.tx.Commit()
+			cause = tx.Commit()
 		}
 		return cause
 	})

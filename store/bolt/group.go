@@ -6,8 +6,6 @@ import (
 	"runtime"
 	"slices"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/store"
 	"github.com/bridle-dev/bridle/store/internal/engine"
@@ -24,9 +22,9 @@ const (
 // committed, the updates that come queue for their turns; together they are the
 // next. Whoever has the turn owns the group, except for lead and done.
 type group struct {
-	tx      *bbolt.Tx
-	members int // updates that have succeeded
-	bytes   int // what they have put
+	buckets *buckets // of its transaction
+	members int      // updates that have succeeded
+	bytes   int      // what they have put
 	digest  digest
 	changes engine.Changes
 	spoiled error         // why it cannot be committed
@@ -80,7 +78,7 @@ func (b *boltStore) join(ctx context.Context, f func(store.Tx) error) (joined *g
 	if err != nil {
 		return nil, false, err
 	}
-	u := &update{reader: reader{store: b, tx: g.tx}}
+	u := &update{reader: reader{store: b, buckets: g.buckets}}
 	defer func() { u.finished = true }()
 	if err := f(u); err != nil {
 		return nil, false, err
@@ -104,7 +102,7 @@ func (b *boltStore) current() (*group, error) {
 		if err != nil {
 			return nil, err
 		}
-		b.group = &group{tx: tx, digest: b.digest, lead: make(chan struct{}, 1), done: make(chan struct{})}
+		b.group = &group{buckets: newBuckets(tx), digest: b.digest, lead: make(chan struct{}, 1), done: make(chan struct{})}
 	}
 	return b.group, nil
 }
@@ -123,7 +121,7 @@ func (b *boltStore) endTurn(joined *group) (lead bool) {
 	switch {
 	case g.members == 0:
 		b.group = nil
-		b.drop(g.tx)
+		b.drop(g.buckets.tx)
 		b.turns.release()
 	case joined != nil:
 		return true
@@ -167,26 +165,36 @@ func (b *boltStore) apply(g *group, u *update) error {
 }
 
 func (g *group) apply(name string, of *writes) error {
-	bucket, err := g.tx.CreateBucketIfNotExists(bucketName(name))
+	in, err := g.buckets.make(name)
 	if err != nil {
 		return err
 	}
 	of.Scan(func(key string, sealed []byte) bool {
-		before := bucket.Get([]byte(key))
-		if before == nil && sealed == nil {
-			return true
-		}
-		g.changes.Add(name, key)
-		if len(before) >= sumSize {
-			g.digest.remove(before)
-		}
-		if sealed == nil {
-			err = bucket.Delete([]byte(key))
-		} else {
-			g.digest.add(sealed)
-			err = bucket.Put([]byte(key), sealed)
-		}
+		err = g.put(in, key, sealed)
 		return err == nil
 	})
 	return err
+}
+
+// put makes one write. Most keys are new ones at the end, as those of a log are,
+// which need not be looked up.
+func (g *group) put(in *bucket, key string, sealed []byte) error {
+	var before []byte
+	if in.beyond(key) {
+		in.bound = key
+	} else {
+		before = g.buckets.get(in, key)
+	}
+	if before == nil && sealed == nil {
+		return nil
+	}
+	g.changes.Add(in.name, key)
+	if len(before) >= sumSize {
+		g.digest.remove(before)
+	}
+	if sealed == nil {
+		return in.records.Delete([]byte(key))
+	}
+	g.digest.add(sealed)
+	return in.records.Put([]byte(key), sealed)
 }

@@ -1,15 +1,11 @@
 package bolt
 
-import (
-	"go.etcd.io/bbolt"
-
-	"github.com/bridle-dev/bridle/store/internal/engine"
-)
+import "github.com/bridle-dev/bridle/store/internal/engine"
 
 // reader reads a transaction of bbolt for one function of the application.
 type reader struct {
 	store    *boltStore
-	tx       *bbolt.Tx
+	buckets  *buckets
 	spoiled  error // the engine's first error, after which nothing is committed
 	finished bool
 }
@@ -33,7 +29,7 @@ func (r *reader) get(bucket, key string) (value []byte, ok bool, err error) {
 		if sealed == nil {
 			return nil
 		}
-		found, intact := unseal(bucket, key, sealed)
+		found, intact := unseal(bucket, key, sealed, &r.buckets.scratch)
 		if !intact {
 			return r.store.damaged("get", errRecord{bucket, key})
 		}
@@ -50,15 +46,8 @@ func (r *reader) has(bucket, key string) (ok bool, err error) {
 }
 
 func (r *reader) find(bucket, key string) (sealed []byte) {
-	if b := r.bucket(bucket); b != nil {
-		return b.Get([]byte(key))
+	if in := r.buckets.find(bucket); in != nil {
+		return r.buckets.get(in, key)
 	}
 	return nil
 }
-
-// bucket returns the bucket of bbolt for one of the store, nil if there is none.
-func (r *reader) bucket(name string) *bbolt.Bucket {
-	return r.tx.Bucket(bucketName(name))
-}
-
-func bucketName(name string) []byte { return []byte(bucketPrefix + name) }

@@ -20,30 +20,37 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // seal returns a copy of value behind its checksum.
 func seal(bucket, key string, value []byte) []byte {
-	sealed := make([]byte, sumSize, sumSize+len(value))
-	sealed = append(sealed, value...)
-	binary.BigEndian.PutUint32(sealed, checksum(bucket, key, value))
-	return sealed
+	size := sumSize + len(value)
+	sealed := make([]byte, size, size+placeSize+len(bucket)+len(key)) // with room for its place, to be computed with
+	copy(sealed[sumSize:], value)
+	binary.BigEndian.PutUint32(sealed, checksum(appendPlace(sealed[size:], bucket, key), value))
+	return sealed[:size:size]
 }
 
 // unseal returns the value within what seal returned, and whether it is intact.
-func unseal(bucket, key string, sealed []byte) (value []byte, ok bool) {
+// What scratch holds is written over.
+func unseal(bucket, key string, sealed []byte, scratch *[]byte) (value []byte, ok bool) {
 	if len(sealed) < sumSize {
 		return nil, false
 	}
 	value = sealed[sumSize:]
-	return value, binary.BigEndian.Uint32(sealed) == checksum(bucket, key, value)
+	*scratch = appendPlace((*scratch)[:0], bucket, key)
+	return value, binary.BigEndian.Uint32(sealed) == checksum(*scratch, value)
+}
+
+// placeSize is what a place takes at most, beside bucket and key.
+const placeSize = 2 * binary.MaxVarintLen64
+
+// appendPlace appends where a value belongs, in one way for each bucket and key.
+func appendPlace(to []byte, bucket, key string) []byte {
+	to = append(binary.AppendUvarint(to, uint64(len(bucket))), bucket...)
+	return append(binary.AppendUvarint(to, uint64(len(key))), key...)
 }
 
 // checksum covers where a value belongs, too: a value that turns up under
 // another key is damage.
-func checksum(bucket, key string, value []byte) uint32 {
-	head := make([]byte, 0, 2*binary.MaxVarintLen64+128)
-	head = binary.AppendUvarint(head, uint64(len(bucket)))
-	head = append(head, bucket...)
-	head = binary.AppendUvarint(head, uint64(len(key)))
-	head = append(head, key...)
-	return crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, value)
+func checksum(place, value []byte) uint32 {
+	return crc32.Update(crc32.Checksum(place, castagnoli), castagnoli, value)
 }
 
 // errRecord says which record is not what was written.

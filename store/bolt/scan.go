@@ -30,7 +30,7 @@ func (s *scan) next() (record store.Record, ok bool, err error) {
 		if key == nil || string(key) < s.from || (s.to != "" && string(key) >= s.to) {
 			return nil
 		}
-		value, intact := unseal(s.bucket, string(key), sealed)
+		value, intact := unseal(s.bucket, string(key), sealed, &s.reader.buckets.scratch)
 		if !intact {
 			return s.reader.store.damaged("scan", errRecord{s.bucket, string(key)})
 		}
@@ -54,11 +54,11 @@ func (s *scan) step() (key, sealed []byte) {
 		}
 		return s.cursor.Next()
 	}
-	bucket := s.reader.bucket(s.bucket)
-	if bucket == nil {
+	in := s.reader.buckets.find(s.bucket)
+	if in == nil {
 		return nil, nil
 	}
-	s.cursor = bucket.Cursor()
+	s.cursor = in.records.Cursor()
 	if !s.reverse {
 		return s.cursor.Seek([]byte(s.from))
 	}
@@ -86,6 +86,6 @@ func (s *scan) back() (key, sealed []byte) {
 // more reports whether the range holds a record. It looks forwards, which bbolt
 // does well over emptied pages: Last does not return if there are no others.
 func (s *scan) more() bool {
-	first, _ := s.reader.bucket(s.bucket).Cursor().Seek([]byte(s.from))
+	first, _ := s.reader.buckets.find(s.bucket).cursor.Seek([]byte(s.from))
 	return first != nil && (s.to == "" || bytes.Compare(first, []byte(s.to)) < 0)
 }

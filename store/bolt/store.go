@@ -42,7 +42,7 @@ func (b *boltStore) View(ctx context.Context, f func(store.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	v := &view{reader{store: b, tx: tx}}
+	v := &view{reader{store: b, buckets: newBuckets(tx)}}
 	defer v.finish()
 	if err := f(v); err != nil {
 		return err

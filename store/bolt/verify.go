@@ -53,6 +53,7 @@ type verifier struct {
 	buckets map[string][]byte // values of the root's elements by name
 	found   digest
 	scratch []element // of the last leaf
+	place   []byte    // of the last record
 }
 
 // bucket notes an element of the root.
@@ -87,7 +88,7 @@ func (v *verifier) records(name string, value []byte) error {
 		return errMissing{}
 	}
 	return v.within(value, func(e element) error {
-		if _, intact := unseal(bucket, string(e.key), e.value); !intact || e.flags != 0 {
+		if _, intact := unseal(bucket, string(e.key), e.value, &v.place); !intact || e.flags != 0 {
 			return errRecord{bucket, string(e.key)}
 		}
 		v.found.add(e.value)

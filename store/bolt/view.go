@@ -31,7 +31,7 @@ func (v *view) refuse() error {
 // this one.
 func (v *view) finish() {
 	v.finished = true
-	v.store.drop(v.tx)
+	v.store.drop(v.buckets.tx)
 }
 
 // source gives one record after the other. It is not asked again after an error
