@@ -20,7 +20,7 @@ type progress struct {
 // accept stores what arrived, all of it or nothing: the events that are not known
 // yet, with their executions and their places in the threads, and the positions
 // of the streams. The arrivals of a stream are in its order.
-func (i *Inbox) accept(ctx context.Context, all []*arrival) error {
+func (i *Inbox) accept(ctx context.Context, all []arrival) error {
 	var moved map[*stream]*progress
 	i.intake.begin()
 	err := i.config.Store.Update(ctx, func(tx store.Tx) error {
@@ -40,8 +40,8 @@ func (i *Inbox) accept(ctx context.Context, all []*arrival) error {
 	}
 	var fresh []*foundMessage
 	for _, a := range all {
-		for _, it := range a.items {
-			if it.stored {
+		for n := range a.items {
+			if it := &a.items[n]; it.stored {
 				fresh = append(fresh, it.found())
 			}
 		}
@@ -55,15 +55,17 @@ func (i *Inbox) accept(ctx context.Context, all []*arrival) error {
 }
 
 // putAll stores the items, and returns the last number given out, 0 if none was.
-func (i *Inbox) putAll(tx store.Tx, all []*arrival, moved map[*stream]*progress) (last uint64, err error) {
-	for _, a := range all {
+func (i *Inbox) putAll(tx store.Tx, all []arrival, moved map[*stream]*progress) (last uint64, err error) {
+	for n := range all {
+		a := &all[n]
 		p := moved[a.stream]
 		if p == nil {
 			p = &progress{at: a.stream.position}
 			moved[a.stream] = p
 		}
 		again := false
-		for _, it := range a.items {
+		for n := range a.items {
+			it := &a.items[n]
 			before, err := it.lookUp(tx)
 			if err != nil {
 				return 0, err

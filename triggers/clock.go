@@ -75,10 +75,10 @@ func (s *stream) follow(clock *scheduler, key int) {
 // beginTicking stores where new schedules begin, so that their first tick is
 // caught up too, and reports whether it came to that before ctx ended.
 func (i *Inbox) beginTicking(ctx context.Context, all []*stream) bool {
-	var fresh []*arrival
+	var fresh []arrival
 	for _, s := range all {
 		if !s.known {
-			fresh = append(fresh, &arrival{stream: s, cursor: s.baseline, gap: s.lost})
+			fresh = append(fresh, arrival{stream: s, cursor: s.baseline, gap: s.lost})
 		}
 	}
 	for some := range slices.Chunk(fresh, baselineSize) {
@@ -109,7 +109,7 @@ func (i *Inbox) fire(ctx context.Context, all []*stream, due []firing) error {
 	if err := i.room.wait(ctx); err != nil {
 		return err
 	}
-	var arrived []*arrival
+	var arrived []arrival
 	for _, f := range due {
 		for _, ev := range f.events {
 			a, err := i.arrive(ctx, all[f.key], ev)

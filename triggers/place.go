@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -28,7 +27,7 @@ type arrival struct {
 	cursor Cursor
 	gap    bool
 	missed Skipped // of a gap in a schedule
-	items  []*item // one for each trigger that takes it
+	items  []item // one for each trigger that takes it
 }
 
 // item is an event that a trigger takes, ready to be stored. What a transaction
@@ -48,8 +47,8 @@ type item struct {
 
 // arrive decides what an event comes to: for each trigger the filter, the thread,
 // and the seals of that thread. An error means that it could not be decided now.
-func (i *Inbox) arrive(ctx context.Context, s *stream, ev Event) (*arrival, error) {
-	a := &arrival{stream: s, cursor: ev.Cursor}
+func (i *Inbox) arrive(ctx context.Context, s *stream, ev Event) (a arrival, err error) {
+	a.stream, a.cursor = s, ev.Cursor
 	switch ev.Kind {
 	case provider.EventCursor:
 		return a, nil
@@ -60,15 +59,16 @@ func (i *Inbox) arrive(ctx context.Context, s *stream, ev Event) (*arrival, erro
 		}
 		return a, nil
 	}
+	a.items = make([]item, 0, len(s.triggers))
 	for _, t := range s.triggers {
-		it, err := i.take(ctx, t, ev)
+		it, taken, err := i.take(ctx, t, ev)
 		switch {
-		case err == nil && it == nil:
+		case err == nil && !taken:
 			t.book.add(func(s *TriggerStatus) { s.Filtered++ })
 		case err == nil:
 			a.items = append(a.items, it)
 		case passing(err):
-			return nil, err
+			return a, err
 		default:
 			i.refuse(t, ev, err)
 		}
@@ -76,39 +76,39 @@ func (i *Inbox) arrive(ctx context.Context, s *stream, ev Event) (*arrival, erro
 	return a, nil
 }
 
-// take makes an item of an event, or nil if the filter refuses it.
-func (i *Inbox) take(ctx context.Context, t *trigger, ev Event) (*item, error) {
+// take makes an item of an event. taken is false if the filter refuses it.
+func (i *Inbox) take(ctx context.Context, t *trigger, ev Event) (it item, taken bool, err error) {
 	id := idOf(ev)
 	if id == "" {
-		return nil, fault.New(fault.ResultInvalid, "event has neither an id nor a cursor").
+		return it, false, fault.New(fault.ResultInvalid, "event has neither an id nor a cursor").
 			WithHint("Have the source give each event an id that stays the same when it is sent again.")
 	}
 	seen, err := i.see(ctx, t, ev)
 	if err != nil {
-		return nil, err
+		return it, false, err
 	}
 	if err := storable(&seen); err != nil {
-		return nil, err
+		return it, false, err
 	}
 	now := time.Now()
 	m := stored{ID: messageID(&t.Trigger, id, idOf(seen)), Execution: newExecution(now), Trigger: t.ID, Connection: t.Connection, At: now}
-	it := &item{trigger: t, content: digestOf(seen)}
+	it.trigger, it.content = t, digestOf(seen)
 	it.standing = standing{State: Pending, Trigger: t.ID, At: nanosOf(m.At), Updated: nanosOf(m.At)}
 	placed, ok, err := i.settleIn(ctx, t, seen)
 	switch {
 	case passing(err):
-		return nil, err
+		return it, false, err
 	case err != nil:
 		m.Unplaced, m.Thread, m.Event = true, ownThread(t), seen
 		it.standing.State, it.standing.Err = Dead, i.brief(err)
 	case !ok:
-		return nil, nil
+		return it, false, nil
 	default:
 		m.Thread, m.Event = placed.thread, placed.event
 	}
 	it.message, it.standing.Thread = m, m.Thread
 	it.record, it.apart, err = m.bytes()
-	return it, err
+	return it, true, err
 }
 
 // spot is where an event belongs, and the event as it is there.
@@ -266,10 +266,12 @@ func newExecution(now time.Time) provider.ExecutionID {
 
 // digestOf tells one event from another that has the same id.
 func digestOf(ev Event) string {
+	head := strconv.AppendInt(make([]byte, 0, 64), int64(len(ev.Type)), 10)
+	head = append(append(head, ':'), ev.Type...)
 	h := sha256.New()
-	fmt.Fprintf(h, "%d:%s", len(ev.Type), ev.Type)
+	h.Write(head)
 	h.Write(ev.Payload)
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(head[:0]))
 }
 
 // brief is an error as it is kept: without credentials, and of bounded length.

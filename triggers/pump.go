@@ -137,13 +137,13 @@ func batches(sub provider.Subscription) iter.Seq2[[]Event, error] {
 
 // store takes in events of one stream, all in one transaction.
 func (i *Inbox) store(ctx context.Context, s *stream, events []Event) error {
-	all := make([]*arrival, 0, len(events))
-	for _, ev := range events {
+	all := make([]arrival, len(events))
+	for n, ev := range events {
 		a, err := i.arrive(ctx, s, ev)
 		if err != nil {
 			return err
 		}
-		all = append(all, a)
+		all[n] = a
 	}
 	return i.accept(ctx, all)
 }

@@ -104,7 +104,10 @@ func (s *Source) Connect(ctx context.Context, opts *provider.ConnectOptions) ([]
 // A step waits here like everybody: where turns emit events for triggers of their
 // own harness, and the inbox is full of events whose turns do so, none of them goes
 // on before its ctx ends.
-func (s *Source) Emit(ctx context.Context, m Emission) error {
+func (s *Source) Emit(ctx context.Context, m Emission) error { return s.emit(ctx, nil, m) }
+
+// emit is Emit that gives up when it is late, too.
+func (s *Source) emit(ctx context.Context, late <-chan time.Time, m Emission) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
@@ -114,10 +117,10 @@ func (s *Source) Emit(ctx context.Context, m Emission) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return ended(ctx, e.Type)
+		return ended(context.Cause(ctx), e.Type)
 	}
 	d, feeds := s.publish(e)
-	return d.wait(ctx, e.Type, feeds)
+	return d.wait(ctx, late, e.Type, feeds)
 }
 
 // publish queues an event with everyone who wants it, all in the same order.
@@ -182,8 +185,8 @@ func nobody(event string) error {
 	return err.WithHint("Start the harness, unless it is being stopped, name the event in a trigger or a wait, and see in Status that triggers listen; then emit again.")
 }
 
-func ended(ctx context.Context, event string) error {
-	e := *fault.From(context.Cause(ctx), fault.Cancelled)
+func ended(cause error, event string) error {
+	e := *fault.From(cause, fault.Cancelled)
 	e.Op = event
 	return &e
 }

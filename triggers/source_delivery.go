@@ -3,6 +3,7 @@ package triggers
 import (
 	"context"
 	"sync/atomic"
+	"time"
 )
 
 // delivery is one event on its way to the feeds that were live when it was
@@ -32,19 +33,26 @@ func (d *delivery) settle(stored bool) {
 	}
 }
 
-// wait returns once all feeds have settled or ctx has ended. In the latter case
+// wait returns once all feeds have settled, ctx has ended, or it is late. Then
 // nothing of the event stays behind, unless someone is storing it.
-func (d *delivery) wait(ctx context.Context, event string, feeds []*feed) error {
+func (d *delivery) wait(ctx context.Context, late <-chan time.Time, event string, feeds []*feed) error {
 	select {
 	case <-d.done:
 	case <-ctx.Done():
-		for _, f := range feeds {
-			f.withdraw(d)
-		}
-		return ended(ctx, event)
+		d.withdraw(feeds)
+		return ended(context.Cause(ctx), event)
+	case <-late:
+		d.withdraw(feeds)
+		return ended(context.DeadlineExceeded, event)
 	}
 	if d.failed.Load() {
 		return nobody(event)
 	}
 	return nil
+}
+
+func (d *delivery) withdraw(from []*feed) {
+	for _, f := range from {
+		f.withdraw(d)
+	}
 }

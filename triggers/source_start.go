@@ -41,14 +41,14 @@ func (f *feed) emit(ctx context.Context, m Emission) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return ended(ctx, f.event)
+		return ended(context.Cause(ctx), f.event)
 	}
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
 	d := newDelivery(1)
 	f.push(*e, d)
-	return d.wait(ctx, f.event, []*feed{f})
+	return d.wait(ctx, nil, f.event, []*feed{f})
 }
 
 // wanted makes the event of an emission: a quiet one if it only moves the

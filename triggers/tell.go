@@ -8,10 +8,10 @@ import (
 )
 
 // tellAccepted counts and tells what a transaction stored.
-func (i *Inbox) tellAccepted(all []*arrival, moved map[*stream]*progress) {
+func (i *Inbox) tellAccepted(all []arrival, moved map[*stream]*progress) {
 	for _, a := range all {
-		for _, it := range a.items {
-			i.tellItem(it)
+		for n := range a.items {
+			i.tellItem(&a.items[n])
 		}
 	}
 	for s, p := range moved {
@@ -41,6 +41,9 @@ func (i *Inbox) tellItem(it *item) {
 			s.Lag = it.message.At.Sub(it.message.Event.Time)
 		}
 	})
+	if i.config.Emit == nil {
+		return
+	}
 	i.emit(about(event.InboxAccepted, &it.message))
 	if it.standing.State == Dead {
 		ev := about(event.InboxDead, &it.message)

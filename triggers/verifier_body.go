@@ -96,11 +96,17 @@ func spells(quoted jsontext.Value, name string) bool {
 
 // text is a member that is a string, or "".
 func text(value json.RawMessage) string {
-	var s string
-	if json.Unmarshal(value, &s) != nil {
+	switch {
+	case len(value) == 0 || value[0] != '"':
+		return ""
+	case bytes.IndexByte(value, '\\') < 0:
+		return string(value[1 : len(value)-1]) // members has read it, so that it is one
+	}
+	s, err := jsontext.AppendUnquote(nil, value)
+	if err != nil {
 		return ""
 	}
-	return s
+	return string(s)
 }
 
 // instant is a member that is a time: seconds since 1970 or RFC 3339. Anything

@@ -75,9 +75,10 @@ type route struct {
 	sink     sink
 }
 
-// sink takes what was verified. Nil means that it is stored, errIgnored that
-// nobody wants it; a Refusal in the error is what the sender is told.
-type sink func(context.Context, *Verified) error
+// sink takes what was verified, and gives up when it is late. Nil means that it is
+// stored, errIgnored that nobody wants it; a Refusal in the error is what the sender
+// is told.
+type sink func(ctx context.Context, late <-chan time.Time, v *Verified) error
 
 var errIgnored = errors.New("the event is not declared")
 
@@ -170,7 +171,7 @@ func (r *WebhookReceiver) route(at string) *route {
 }
 
 // receive is the sink of a source.
-func (s *Source) receive(ctx context.Context, v *Verified) error {
+func (s *Source) receive(ctx context.Context, late <-chan time.Time, v *Verified) error {
 	event := v.Type
 	if event == "" && len(s.events) == 1 {
 		event = s.events[0].Name
@@ -181,5 +182,5 @@ func (s *Source) receive(ctx context.Context, v *Verified) error {
 	if _, ok := s.declared(event); !ok {
 		return errIgnored
 	}
-	return s.Emit(ctx, Emission{Type: event, ID: v.ID, Payload: v.Payload, Time: v.Time})
+	return s.emit(ctx, late, Emission{Type: event, ID: v.ID, Payload: v.Payload, Time: v.Time})
 }

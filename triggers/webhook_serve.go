@@ -2,7 +2,6 @@ package triggers
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -81,9 +80,9 @@ func (r *WebhookReceiver) deliver(w http.ResponseWriter, req *http.Request, rt *
 	if err != nil || v.Reply != nil {
 		return v, err
 	}
-	ctx, cancel := context.WithTimeout(req.Context(), r.opts.Wait)
-	defer cancel()
-	return v, rt.sink(ctx, v)
+	late := time.NewTimer(r.opts.Wait) // a context of its own would cost more than the delivery
+	defer late.Stop()
+	return v, rt.sink(req.Context(), late.C, v)
 }
 
 // read takes the body, of which no more is held than was sent. Senders are not known
