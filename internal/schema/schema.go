@@ -53,6 +53,7 @@ func Compile(document json.RawMessage) (s *Schema, err error) {
 	if err != nil {
 		return nil, describe(err)
 	}
+	integers(s.compiled, map[*jsonschema.Schema]bool{})
 	return s, nil
 }
 
