@@ -27,7 +27,7 @@ type arrival struct {
 	cursor Cursor
 	gap    bool
 	missed Skipped // of a gap in a schedule
-	items  []item // one for each trigger that takes it
+	items  []item  // one for each trigger that takes it
 }
 
 // item is an event that a trigger takes, ready to be stored. What a transaction

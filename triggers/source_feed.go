@@ -24,6 +24,8 @@ type feed struct {
 	start  provider.Cursor
 	claim  *claim // of the inbox that listens; nil if it is somebody else
 
+	last lastBatch // its reader's
+
 	more   chan struct{} // has a token when the queue may have grown
 	closed chan struct{} // closed at the end
 	over   context.CancelFunc
@@ -35,6 +37,19 @@ type feed struct {
 	err   error    // guarded by mu; why it ended, nil after Close
 	queue []queued // guarded by mu; not handed over yet
 }
+
+// lastBatch is what was stored together before.
+type lastBatch struct {
+	events int
+	took   time.Duration
+}
+
+// patience is how long to wait for as many events as there were: little beside what
+// storing costs, and not at all for one whose emitter is alone.
+func (b lastBatch) patience() time.Duration { return min(b.took/2, longestGathering) }
+
+// longestGathering keeps a disk that hangs from slowing down what comes after.
+const longestGathering = 2 * time.Millisecond
 
 // queued is an event that waits for the reader.
 type queued struct {
@@ -169,7 +184,11 @@ func (f *feed) read(most int, hand func([]queued, error) bool) {
 
 // store lets the reader have a batch, and settles it whatever the reader does.
 func (f *feed) store(handed []queued, hand func([]queued, error) bool) (stored bool) {
-	defer func() { settle(handed, stored) }()
+	began := time.Now()
+	defer func() {
+		f.last = lastBatch{events: len(handed), took: time.Since(began)}
+		settle(handed, stored)
+	}()
 	return hand(handed, nil)
 }
 
@@ -185,19 +204,41 @@ func (f *feed) use() bool {
 
 // take waits for events; none and no error is the end after Close.
 func (f *feed) take(most int) ([]queued, error) {
+	if f.await(1, nil) < f.last.events {
+		f.gather()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := min(most, len(f.queue))
+	handed := slices.Clone(f.queue[:n])
+	f.queue = slices.Delete(f.queue, 0, n)
+	return handed, f.err
+}
+
+// gather waits a little for those whose events were stored together before: they
+// are on their way again, if they come at all, and storing costs hardly more for
+// many than for one.
+func (f *feed) gather() {
+	late := time.NewTimer(f.last.patience())
+	defer late.Stop()
+	f.await(f.last.events, late.C)
+}
+
+// await returns how many events there are once they are enough, it is late, or the
+// feed has ended.
+func (f *feed) await(enough int, late <-chan time.Time) int {
 	for {
 		f.mu.Lock()
-		n := min(most, len(f.queue))
-		handed := slices.Clone(f.queue[:n])
-		f.queue = slices.Delete(f.queue, 0, n)
-		ended, err := f.ended, f.err
+		n, ended := len(f.queue), f.ended
 		f.mu.Unlock()
-		if n > 0 || ended {
-			return handed, err
+		if n >= enough || ended {
+			return n
 		}
 		select {
 		case <-f.more:
 		case <-f.closed:
+		case <-late:
+			return n
 		}
 	}
 }

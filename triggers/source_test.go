@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -291,6 +292,39 @@ func TestEventsGatherWhileOthersAreStored(t *testing.T) {
 			if !r.done || r.err != nil {
 				t.Errorf("%d: %v, done %t", i, r.err, r.done)
 			}
+		}
+	})
+}
+
+func TestEmittersThatComeBackAreStoredTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := deploys(nil)
+		const commit = time.Millisecond
+		reader := store(listen(t, connect(t, s), "deploy.failed", ""), func([]provider.Event) { time.Sleep(commit) })
+		const emitters, rounds = 3, 10
+		var all sync.WaitGroup
+		for e := range emitters {
+			all.Go(func() {
+				for n := range rounds {
+					time.Sleep(time.Duration(e) * commit / 10) // none is as quick as the other
+					if err := s.Emit(t.Context(), failed(fmt.Sprint(e, "-", n))); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if got := len(reader.batches); got > emitters*rounds/2+1 { // two wait for the third at most
+			t.Errorf("%d events of %d emitters were stored in %d batches", emitters*rounds, emitters, got)
+		}
+		began := time.Now()
+		for n := range rounds {
+			if err := s.Emit(t.Context(), failed(fmt.Sprint("alone-", n))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took > rounds*commit+commit/2 { // the others were waited for once
+			t.Errorf("%d events of one emitter took %v, of which it was kept waiting %v", rounds, took, took-rounds*commit)
 		}
 	})
 }
