@@ -36,7 +36,7 @@ func (in *inbound) deliver(ctx context.Context, d *triggers.Delivery) error {
 	m := h.delivered(d)
 	m.begun = begun
 	if h.enqueue(m, d.Thread) {
-		m.thread.workUntil(h.life, m)
+		m.thread.work(h.life, m)
 	}
 	<-m.done
 	if m.err == nil && m.follower != nil {
@@ -125,8 +125,16 @@ func (x *execution) openDelivery(ctx context.Context, tn *turn, d *triggers.Deli
 		}
 	}
 	first, input := x.h.beginning(d)
-	rec, err := x.h.ledger.Begin(ctx, first, input, d.Begin)
-	x.rec = rec
+	fresh := false
+	rec, err := x.h.ledger.Begin(ctx, first, input, func(tx store.Tx) (err error) {
+		if fresh, err = x.h.ledger.Fresh(tx, x.thread); err != nil {
+			return err
+		}
+		return d.Begin(tx)
+	})
+	if x.rec = rec; err == nil && fresh {
+		x.turn.empty()
+	}
 	return err
 }
 

@@ -77,10 +77,7 @@ func (h *AgentHarness) reload() error {
 	for _, t := range threads {
 		t.working = true
 		h.work.Add(1)
-		go func() {
-			defer h.end()
-			t.work(h.life)
-		}()
+		go t.workOn(h.life)
 	}
 	return nil
 }
@@ -131,9 +128,6 @@ func (t *thread) resumed() *turn {
 // openTurn begins the record of a turn, or takes up that of an earlier process.
 // It returns the messages that the conversation begins with.
 func (x *execution) openTurn(ctx context.Context, tn *turn) ([]*message, error) {
-	if d := tn.delivery(); d != nil {
-		return tn.messages, x.openDelivery(ctx, tn, d)
-	}
 	if x.h.ledger == nil {
 		return tn.messages, nil
 	}
@@ -258,6 +252,13 @@ func (x *execution) joinTurn(ctx context.Context, all []*message) error {
 	}
 	ids := messageIDs(all)
 	return x.h.store.Update(ctx, func(tx store.Tx) error { return x.h.ledger.Assign(tx, x.id, ids...) })
+}
+
+// empty notes that a thread has no history yet, which load need not look for.
+func (t *thread) empty() {
+	t.loading.Lock()
+	defer t.loading.Unlock()
+	t.loaded = true
 }
 
 // load reads the history of a thread when it is first needed.

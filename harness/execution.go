@@ -34,7 +34,7 @@ type execution struct {
 	started time.Time
 	purse   *gates.Purse      // what the execution may spend; nil without a budget
 	rec     *ledger.Log       // nil if the harness keeps no ledger
-	begun   int               // how often it was begun, this time included
+	begun   int               // how often it was begun, this time included; 0 if this is the first time
 	rerun   []connection.Name // replaced connections on which it may run again
 	anyLost bool              // it may run again on whatever was replaced
 	trigger *provider.Event   // that started it; nil without one
@@ -92,6 +92,9 @@ func (x *execution) run(ctx context.Context, s steps.Step, u *uses, input json.R
 
 // checkRecord takes over what earlier attempts recorded, as far as it still counts.
 func (x *execution) checkRecord(ctx context.Context) error {
+	if x.begun == 0 {
+		return nil
+	}
 	if err := x.spendRecorded(); err != nil { // whatever is dropped was used
 		return err
 	}

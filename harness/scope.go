@@ -18,6 +18,7 @@ import (
 type scope struct {
 	parent *scope
 	own    map[connection.Name]*supervisor
+	order  []connection.Name // of own; sorted once, since every turn goes through them
 }
 
 // newScope makes the supervisors of a set. Names that the parent attaches
@@ -32,6 +33,7 @@ func newScope(h *AgentHarness, parent *scope, set connection.Set) *scope {
 			s.own[name] = newSupervisor(h, s, name, entry)
 		}
 	}
+	s.order = slices.Sorted(maps.Keys(s.own))
 	return s
 }
 
@@ -62,9 +64,7 @@ func (s *scope) settle(ctx context.Context, again bool) error {
 	for _, name := range s.names() {
 		sup := s.own[name]
 		if !sup.entry.Required {
-			brief, cancel := context.WithDeadline(ctx, sup.began.Add(patience))
-			sup.settled(brief) // its error is in the status
-			cancel()
+			sup.hasMoment(ctx)
 			continue
 		}
 		if err := sup.settled(ctx); err != nil && (again || !sup.wasReady()) {
@@ -72,6 +72,20 @@ func (s *scope) settle(ctx context.Context, again bool) error {
 		}
 	}
 	return joined(errs...)
+}
+
+// hasMoment waits until the connection has been tried once, or has had a moment for
+// it. What came of it is in the status.
+func (s *supervisor) hasMoment(ctx context.Context) {
+	s.mu.Lock()
+	tried, until := s.tried, s.began.Add(patience)
+	s.mu.Unlock()
+	if tried {
+		return
+	}
+	brief, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	_ = s.settled(brief)
 }
 
 // required says that a connection that must be there is not.
@@ -84,8 +98,8 @@ func required(err error, name connection.Name) error {
 		WithHint("The connection is required: start its server, or clear Entry.Required.")
 }
 
-// names are the scope's own, in order.
-func (s *scope) names() []connection.Name { return slices.Sorted(maps.Keys(s.own)) }
+// names are the scope's own, in order. They must not be changed.
+func (s *scope) names() []connection.Name { return s.order }
 
 // find returns the supervisor that attaches a name, here or above.
 func (s *scope) find(name connection.Name) *supervisor {

@@ -84,43 +84,50 @@ func (t *thread) accept(m *message) (start bool) {
 	return start
 }
 
-// work runs turns until the queue is empty or ctx ends.
-func (t *thread) work(ctx context.Context) {
-	for t.workOnce(ctx) {
-	}
-}
-
-// workUntil is work until a message has its outcome. A goroutine goes on with what
-// is there by then. The caller is counted as work.
-func (t *thread) workUntil(ctx context.Context, m *message) {
-	for t.workOnce(ctx) {
-		if m.ended() && t.waited() {
+// work runs turns until the queue is empty, ctx ends, or a message has its outcome
+// for which the caller waits; nil is for none. If there is more to do by then, or code
+// in a turn ended the goroutine, as testing's FailNow does, another one goes on. The
+// caller is counted as work.
+func (t *thread) work(ctx context.Context, until *message) {
+	more := true
+	defer func() {
+		if more {
 			t.h.work.Add(1)
-			go func() {
-				defer t.h.end()
-				t.work(ctx)
-			}()
-			return
+			go t.workOn(ctx)
 		}
+	}()
+	for more && (until == nil || !until.ended()) {
+		more = t.runNext(ctx)
 	}
+	more = more && t.goesOn()
 }
 
-// workOnce runs a turn. It reports whether there may be more to do.
-func (t *thread) workOnce(ctx context.Context) bool {
+// workOn is work for a goroutine of its own, which is counted already.
+func (t *thread) workOn(ctx context.Context) {
+	defer t.h.end()
+	t.work(ctx, nil)
+}
+
+// runNext runs a turn, and reports whether there may be more to do.
+func (t *thread) runNext(ctx context.Context) bool {
 	tn, tctx := t.next(ctx)
 	if tn == nil {
 		return false
 	}
-	// Code in the turn may end its goroutine, as testing's FailNow does.
-	ran := make(chan struct{})
-	go func() {
-		defer close(ran)
-		t.h.runTurn(tctx, t, tn)
+	defer func() {
+		tn.cancel(nil)
+		t.finish(tn)
 	}()
-	<-ran
-	tn.cancel(nil)
-	t.finish(tn)
+	t.h.runTurn(tctx, t, tn)
 	return true
+}
+
+// goesOn reports whether messages wait. If none do, nobody is at work any more.
+func (t *thread) goesOn() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.working = len(t.queue) > 0
+	return t.working
 }
 
 // waited reports whether messages wait.
@@ -314,11 +321,25 @@ func (t *thread) begin(ctx context.Context, x *execution, tn *turn) ([]*message,
 	if err := t.h.enter(x); err != nil {
 		return nil, err
 	}
-	if err := t.load(ctx); err != nil {
+	if d := tn.delivery(); d != nil { // which may tell that there is no history
+		if err := x.openDelivery(ctx, tn, d); err != nil {
+			return nil, err
+		}
+		return tn.messages, t.recall(ctx, x)
+	}
+	if err := t.recall(ctx, x); err != nil {
 		return nil, err
 	}
-	x.log = newConversation(t.past())
 	return x.openTurn(ctx, tn)
+}
+
+// recall begins a conversation with the history.
+func (t *thread) recall(ctx context.Context, x *execution) error {
+	if err := t.load(ctx); err != nil {
+		return err
+	}
+	x.log = newConversation(t.past())
+	return nil
 }
 
 // exited is the outcome of a turn whose goroutine ended without returning.

@@ -22,6 +22,8 @@ import (
 	"github.com/bridle-dev/bridle/model/scripted"
 	"github.com/bridle-dev/bridle/provider/inmemory"
 	"github.com/bridle-dev/bridle/steps"
+	"github.com/bridle-dev/bridle/store"
+	"github.com/bridle-dev/bridle/triggers"
 )
 
 // texts are the texts of messages, in order.
@@ -479,6 +481,23 @@ func TestAGoroutineThatExitsFailsItsTurnOnly(t *testing.T) {
 	_, err := say(t, h, "1", harness.ExecuteOptions{Thread: "t"}).Wait(t.Context())
 	wantCode(t, err, fault.Panicked)
 	if got := ask(t, h, "2", &harness.ExecuteOptions{Thread: "t"}).Text; got != "ok" {
+		t.Errorf("answer %q", got)
+	}
+}
+
+func TestAGoroutineThatExitsFailsItsAttemptOnly(t *testing.T) {
+	n := 0
+	w := inhabit(t, harness.Config{Store: store.Memory(), Graph: graphOf(func(steps.Context) (string, error) {
+		if n++; n == 1 {
+			runtime.Goexit()
+		}
+		return "ok", nil
+	})})
+	first, second := w.ring(chime{N: 1}), w.ring(chime{N: 2})
+	if a, b := w.until(first, triggers.Done), w.until(second, triggers.Done); a.Attempts != 2 || b.Attempts != 1 {
+		t.Errorf("got %+v and %+v", a, b)
+	}
+	if got := ask(t, w.h, "3", &harness.ExecuteOptions{Thread: "ring"}).Text; got != "ok" {
 		t.Errorf("answer %q", got)
 	}
 }

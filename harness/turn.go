@@ -100,10 +100,7 @@ func (h *AgentHarness) Execute(ctx context.Context, text string, opts *ExecuteOp
 		h.end()
 		return &Turn{m: m}, nil
 	}
-	go func() {
-		defer h.end()
-		m.thread.work(h.life)
-	}()
+	go m.thread.workOn(h.life)
 	return &Turn{m: m}, nil
 }
 

@@ -171,6 +171,12 @@ func (l *Ledger) History(ctx context.Context, thread provider.ThreadID) ([]json.
 	return all, nil
 }
 
+// Fresh reports, within a transaction, whether a thread has no history.
+func (l *Ledger) Fresh(tx store.Tx, thread provider.ThreadID) (bool, error) {
+	t, err := loadLine(tx, thread)
+	return t.Items == 0, err
+}
+
 // Forget removes, within a transaction, messages that have their outcome.
 func (l *Ledger) Forget(tx store.Tx, messages ...string) error {
 	for _, name := range messages {

@@ -134,6 +134,9 @@ func (g *Log) Known() []*Entry {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if len(g.known) == 0 {
+		return nil
+	}
 	return slices.SortedFunc(maps.Values(g.known), func(a, b *Entry) int {
 		switch {
 		case a.Pending != b.Pending && a.Pending:

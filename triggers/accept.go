@@ -135,14 +135,17 @@ func (it *item) put(tx store.Tx, seq uint64, at Cursor) error {
 	if err := tx.Put(knownBucket, it.message.ID, k.line()); err != nil {
 		return err
 	}
-	return putStanding(tx, seq, &it.standing)
+	if it.standing.live() {
+		return tx.Put(queueBucket, key, it.raw)
+	}
+	return tx.Put(endedBucket, key, it.raw)
 }
 
 // found is what an item that was stored comes to.
 func (it *item) found() *foundMessage {
 	f := &foundMessage{seq: it.seq, trigger: it.trigger, standing: it.standing}
-	if len(it.apart) == 0 {
-		f.record = it.record
+	if m := it.asRead(); m != nil {
+		f.message, f.raw, f.size = m, it.raw, len(it.record)
 	}
 	return f
 }

@@ -32,9 +32,7 @@ func (a *attempt) run() (until time.Time, over bool) {
 	if w.standing.State == Running && w.standing.Attempts >= a.inbox.mostAttempts(w.trigger) {
 		return a.record(died(w.standing.Attempts))
 	}
-	w.trigger.book.add(func(s *TriggerStatus) { s.Running++ })
-	err := a.deliver()
-	w.trigger.book.add(func(s *TriggerStatus) { s.Running-- })
+	err := a.outcome()
 	if err == nil && a.ended != nil {
 		return a.settled(*a.ended)
 	}
@@ -47,6 +45,21 @@ func (a *attempt) run() (until time.Time, over bool) {
 func died(attempts int) *fault.Error {
 	return fault.New(fault.OutcomeUnknown, "process died %d times while the turn ran", attempts).
 		WithHint("Look into the execution before you retry: it may be what kills the process.")
+}
+
+// outcome is what the delivery comes to, or came to before its goroutine ended.
+func (a *attempt) outcome() error {
+	if a.lane.attempt == a {
+		a.lane.attempt = nil
+		return fault.New(fault.Panicked, "the turn's goroutine ended without returning")
+	}
+	a.lane.attempt = a
+	book := a.work.trigger.book
+	book.add(func(s *TriggerStatus) { s.Running++ })
+	defer book.add(func(s *TriggerStatus) { s.Running-- })
+	err := a.deliver()
+	a.lane.attempt = nil
+	return err
 }
 
 // deliver runs the turn.
@@ -84,7 +97,7 @@ func (a *attempt) prepare() (err error) {
 // a turn of its own, in which that is told.
 func (a *attempt) follow() *Delivery {
 	w := a.inbox.lanes.second(a.lane)
-	if w == nil || a.inbox.stopping() || !w.untouched() || w.open() != nil {
+	if w == nil || a.inbox.stopping() || !w.untouched() {
 		return nil
 	}
 	next := &attempt{inbox: a.inbox, lane: a.lane, work: w}

@@ -9,6 +9,11 @@ import (
 
 // worker goes on with one lane after the other until there is none.
 func (i *Inbox) worker(one *lane) {
+	defer func() {
+		if one != nil { // code in a turn ended this goroutine, as testing's FailNow does
+			i.deliveries.Go(func() { i.worker(one) })
+		}
+	}()
 	for one != nil {
 		one = i.lanes.next(one, i.turn(one))
 	}
@@ -18,6 +23,9 @@ func (i *Inbox) worker(one *lane) {
 // on, the zero time if that is as soon as it is its turn again. Times of rest are
 // counted from now, so that a clock that is set back prolongs none.
 func (i *Inbox) turn(one *lane) time.Time {
+	if one.attempt != nil {
+		return i.attempts(one.attempt)
+	}
 	if i.stopping() {
 		return time.Time{}
 	}
@@ -45,10 +53,7 @@ func (i *Inbox) nextWork(one *lane) (*work, error) {
 		}
 		w, _ = i.lanes.first(one)
 	}
-	if w == nil {
-		return nil, nil
-	}
-	return w, w.open()
+	return w, nil
 }
 
 // attempts makes an attempt, and those that began one with the end of the other.
@@ -145,7 +150,7 @@ func (i *Inbox) enter(f *foundMessage) {
 	}
 	f.trigger.book.enter(f.seq, f.standing.At.time())
 	i.room.take(1)
-	i.lanes.add(f.standing.Thread, f.seq, justAccepted(f))
+	i.lanes.add(f)
 }
 
 // leave counts that a message has its outcome, once.

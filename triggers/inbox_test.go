@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -285,6 +286,46 @@ func TestADeliveryThatEndsWithoutItsRecordHasFailed(t *testing.T) {
 				w.stop()
 				if m, err := w.inbox.Message(t.Context(), "peer:t:e1"); n != 5 || err != nil || m.State != triggers.Dead || m.Attempts != 5 {
 					t.Errorf("%d attempts: %+v, %v", n, m, err)
+				}
+			})
+		})
+	}
+}
+
+func TestATurnThatEndsItsGoroutineIsAnAttempt(t *testing.T) {
+	for name, when := range map[string]func(context.Context, *world, *triggers.Delivery){
+		"before it begins": func(context.Context, *world, *triggers.Delivery) {},
+		"in the middle": func(ctx context.Context, w *world, d *triggers.Delivery) {
+			if err := w.store.Update(ctx, d.Begin); err != nil {
+				w.t.Error(err)
+			}
+		},
+		"after its end": func(ctx context.Context, w *world, d *triggers.Delivery) {
+			err := w.store.Update(ctx, func(tx kv.Tx) error { return d.End(tx, fault.New(fault.StepFailed, "not yet")) })
+			if err != nil {
+				w.t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, memory(t), byLetter("t"))
+				w.cfg.Deliver = func(ctx context.Context, d *triggers.Delivery) error {
+					if d.Attempt == 1 && d.Event.ID == "a1" {
+						when(ctx, w, d)
+						runtime.Goexit()
+					}
+					return w.deliver(ctx, d)
+				}
+				w.start()
+				w.peers["peer"].add("a1", "a2")
+				time.Sleep(time.Hour)
+				w.stop()
+				if diff := cmp.Diff([]string{"peer:t:a1", "peer:t:a2"}, w.began()); diff != "" {
+					t.Errorf("turns that were completed (-want +got):\n%s", diff)
+				}
+				if s := w.status("t"); s.Done != 2 || s.Pending != 0 || s.Running != 0 || !slices.Equal(w.attempts(), []int{2, 1}) {
+					t.Errorf("status %+v, attempts %v", s, w.attempts())
 				}
 			})
 		})

@@ -20,7 +20,12 @@ type foundMessage struct {
 	seq      uint64
 	trigger  *trigger // nil if it is not configured
 	standing standing
-	record   []byte // of one that this process has just accepted, with all its payload
+
+	// Of one that this process has just accepted, if it is small enough to be kept
+	// in memory for a while:
+	message *stored
+	raw     []byte // its standing as it is in the store
+	size    int    // how many bytes it keeps
 }
 
 // intake hands messages on in the order of the store, whoever put them there and

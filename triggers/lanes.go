@@ -28,8 +28,8 @@ type lanes struct {
 	held    int // bytes of messages that were just accepted, in all windows
 }
 
-// lane is a thread that has messages. What failed belongs to the worker that has
-// the lane, everything else to lanes.
+// lane is a thread that has messages. The attempt and what failed belong to the
+// worker that has the lane, everything else to lanes.
 type lane struct {
 	thread  provider.ThreadID
 	state   laneState
@@ -39,8 +39,9 @@ type lane struct {
 	until   time.Time // when it is ready again
 	place   int       // in the heap
 
-	window []*work // the first messages, as far as they are in memory
-	failed int     // times in a row that the store did not do
+	window  []*work  // the first messages, as far as they are in memory
+	failed  int      // times in a row that the store did not do
+	attempt *attempt // that is delivered; after its goroutine has ended, too
 }
 
 type laneState int
@@ -56,9 +57,9 @@ func newLanes(limit int, start func(*lane)) *lanes {
 }
 
 // add gives a message to its thread, in its order. One that is there has its outcome,
-// which its worker has yet to note, and was retried since: it stays. w is the
-// message if it was just accepted, nil otherwise.
-func (l *lanes) add(thread provider.ThreadID, seq uint64, w *work) {
+// which its worker has yet to note, and was retried since: it stays.
+func (l *lanes) add(f *foundMessage) {
+	thread, seq := f.standing.Thread, f.seq
 	l.mu.Lock()
 	one := l.byName[thread]
 	if one == nil {
@@ -67,7 +68,7 @@ func (l *lanes) add(thread provider.ThreadID, seq uint64, w *work) {
 		l.ready = append(l.ready, one)
 	}
 	if n := len(one.seqs); n == 0 || one.seqs[n-1] < seq {
-		l.hold(one, w)
+		l.hold(one, f)
 		one.seqs = append(one.seqs, seq)
 	} else if at, there := slices.BinarySearch(one.seqs, seq); !there {
 		one.seqs = slices.Insert(one.seqs, at, seq)

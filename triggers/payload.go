@@ -80,6 +80,24 @@ func (m stored) bytes() (record, apart []byte, err error) {
 	return append(append(record, '\n'), payload...), apart, err
 }
 
+// asRead is the message of an item as reading its record makes it, without reading
+// it; nil if that is not worth it, or not the same.
+func (it *item) asRead() *stored {
+	line, payload, _ := bytes.Cut(it.record, []byte("\n"))
+	if len(it.apart) > 0 || bytes.Contains(line, []byte(`\ufffd`)) { // which stands for what is no text
+		return nil
+	}
+	m := it.message
+	m.At, m.Event.Time = m.At.Round(0), m.Event.Time.Round(0) // a record has no monotonic clock
+	if m.Event.Payload = nil; len(payload) > 0 {
+		m.Event.Payload = payload // and not the source's own, which may change
+	}
+	if m.Event.Identity != nil {
+		m.Event.Identity = new(*m.Event.Identity)
+	}
+	return &m
+}
+
 // readStored reads a record, without a payload that is kept apart.
 func readStored(record []byte) (*stored, error) {
 	line, payload, ok := bytes.Cut(record, []byte("\n"))

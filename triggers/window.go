@@ -1,7 +1,6 @@
 package triggers
 
 import (
-	"encoding/json"
 	"slices"
 
 	"github.com/bridle-dev/bridle/fault"
@@ -25,32 +24,7 @@ type work struct {
 	standing standing
 	message  *stored
 	trigger  *trigger
-	record   []byte // of a message that was just accepted, until it is opened
-	held     int    // what it counts for in lanes.held
-}
-
-// justAccepted is the work of a message that this process has put in the store,
-// nil of any other.
-func justAccepted(f *foundMessage) *work {
-	if f.record == nil {
-		return nil
-	}
-	return &work{seq: f.seq, standing: f.standing, trigger: f.trigger, record: f.record}
-}
-
-// open makes of the record of a message that was just accepted what reading it
-// from the store would.
-func (w *work) open() (err error) {
-	if w.record == nil {
-		return nil
-	}
-	if w.raw, err = json.Marshal(&w.standing); err != nil {
-		return fault.New(fault.StoreFailed, "record of the inbox cannot be written: %w", err)
-	}
-	if w.message, err = readStored(w.record); err == nil {
-		w.record = nil
-	}
-	return err
+	held     int // what it counts for in lanes.held
 }
 
 // untouched tells that nobody attempted it before.
@@ -60,13 +34,12 @@ func (w *work) untouched() bool {
 
 // hold keeps what was just accepted in the window of its lane, if that goes on
 // with it and there is room. The caller holds mu, and has not added it yet.
-func (l *lanes) hold(one *lane, w *work) {
-	if w == nil || one.changed || len(one.window) < len(one.seqs) || len(one.window) >= windowSize || l.held+len(w.record) > heldBytes {
+func (l *lanes) hold(one *lane, f *foundMessage) {
+	if f.message == nil || one.changed || len(one.window) < len(one.seqs) || len(one.window) >= windowSize || l.held+f.size > heldBytes {
 		return
 	}
-	w.held = len(w.record)
-	l.held += w.held
-	one.window = append(one.window, w)
+	l.held += f.size
+	one.window = append(one.window, &work{seq: f.seq, raw: f.raw, standing: f.standing, message: f.message, trigger: f.trigger, held: f.size})
 }
 
 // letGo drops the first messages of a window. The caller holds mu.
