@@ -265,7 +265,11 @@ func looksCut(id provider.EventID) bool {
 // newExecution makes an id that no one can guess. It begins with the time, so that
 // what is accepted together lies together in the store.
 func newExecution(now time.Time) provider.ExecutionID {
-	return provider.ExecutionID("exe-" + strconv.FormatInt(now.UnixMilli(), 36) + strings.ToLower(rand.Text()))
+	id := strconv.AppendInt(append(make([]byte, 0, 64), "exe-"...), now.UnixMilli(), 36)
+	for _, c := range []byte(rand.Text()) { // letters and digits
+		id = append(id, c|0x20)
+	}
+	return provider.ExecutionID(id)
 }
 
 // digestOf tells one event from another that has the same id.

@@ -62,7 +62,10 @@ func (b *buckets) known(name string) *bucket {
 	return one
 }
 
+// add has pages filled to the end, for records that come after all others; half is
+// for those that come between.
 func (b *buckets) add(name string, records *bbolt.Bucket) *bucket {
+	records.FillPercent = 1
 	b.opened = &bucket{name: name, before: b.opened, records: records, cursor: records.Cursor()}
 	return b.opened
 }

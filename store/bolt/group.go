@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"slices"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/store"
 	"github.com/bridle-dev/bridle/store/internal/engine"
@@ -183,6 +185,7 @@ func (g *group) put(in *bucket, key string, sealed []byte) error {
 	if in.beyond(key) {
 		in.bound = key
 	} else {
+		in.records.FillPercent = bbolt.DefaultFillPercent
 		before = g.buckets.get(in, key)
 	}
 	if before == nil && sealed == nil {
