@@ -23,7 +23,8 @@ func (l *Ledger) Keep(tx store.Tx, id provider.ExecutionID, failed *fault.Error)
 	}
 	r.ended(Failed, failed, time.Now())
 	r.Kept = true
-	return putRecord(tx, r)
+	_, err = putRecord(tx, r)
+	return err
 }
 
 // GiveUp ends, within a transaction, an execution that nobody runs. It fails as

@@ -225,9 +225,17 @@ func decode(value []byte, into any) error {
 }
 
 func put(tx store.Tx, bucket, key string, v any) error {
-	value, err := json.Marshal(v)
+	value, err := encode(v)
 	if err != nil {
-		return fault.New(fault.StoreFailed, "record of the ledger cannot be written: %w", err)
+		return err
 	}
 	return tx.Put(bucket, key, value)
+}
+
+func encode(v any) ([]byte, error) {
+	value, err := json.Marshal(v)
+	if err != nil {
+		return nil, fault.New(fault.StoreFailed, "record of the ledger cannot be written: %w", err)
+	}
+	return value, nil
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
@@ -19,6 +20,8 @@ type Log struct {
 	id     provider.ExecutionID
 	now    func() time.Time
 	number int      // of this attempt
+	begun  *record  // as this attempt wrote it
+	raw    []byte   // the same as it is in the store
 	calls  int      // that earlier attempts sent
 	leases []*Entry // that earlier attempts recorded
 	cut    bool     // the earlier attempt did not end: its process did
@@ -60,21 +63,47 @@ func (l *Ledger) BeginIn(tx store.Tx, x Execution, input json.RawMessage) (*Log,
 	g := l.log(x.ID)
 	x.State, x.Attempts, x.Started = Running, 1, g.now()
 	x.Updated = x.Started
-	g.number = x.Attempts
-	r := record{Execution: x}
+	r := &record{Execution: x}
 	var err error
 	if r.Input, err = keep(tx, inputKey(x.ID), input); err != nil {
 		return nil, err
 	}
-	return g, putRecord(tx, &r)
+	return g, g.put(tx, r)
+}
+
+// put writes the execution as this attempt begins it.
+func (g *Log) put(tx store.Tx, r *record) (err error) {
+	g.number, g.begun = r.Attempts, r
+	g.raw, err = putRecord(tx, r)
+	return err
+}
+
+// current reads the execution. Nearly always it is as this attempt left it, and
+// need not be decoded.
+func (g *Log) current(tx store.Tx) (*record, error) {
+	value, ok, err := tx.Get(executionsBucket, string(g.id))
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, unknown(g.id)
+	case bytes.Equal(value, g.raw):
+		return new(*g.begun), nil
+	}
+	r := new(record)
+	return r, decode(value, r)
 }
 
 // putRecord writes an execution, and which attempt at it is the one that may go on.
-func putRecord(tx store.Tx, r *record) error {
-	if err := put(tx, executionsBucket, string(r.ID), r); err != nil {
-		return err
+// It returns what it wrote of the execution.
+func putRecord(tx store.Tx, r *record) (raw []byte, err error) {
+	if raw, err = encode(r); err != nil {
+		return nil, err
 	}
-	return tx.Put(attemptsBucket, string(r.ID), []byte(strconv.Itoa(r.Attempts)))
+	if err := tx.Put(executionsBucket, string(r.ID), raw); err != nil {
+		return nil, err
+	}
+	return raw, tx.Put(attemptsBucket, string(r.ID), []byte(strconv.Itoa(r.Attempts)))
 }
 
 // update writes, unless a later attempt has begun meanwhile.
@@ -144,7 +173,7 @@ func (l *Ledger) Resume(ctx context.Context, id provider.ExecutionID, check func
 		}
 		r.State, r.Updated, r.Err, r.Fault, r.Kept = Running, g.now(), "", nil, false
 		r.Attempts++
-		if err := putRecord(tx, r); err != nil {
+		if err := g.put(tx, r); err != nil {
 			return err
 		}
 		return during(tx, also)
@@ -152,7 +181,6 @@ func (l *Ledger) Resume(ctx context.Context, id provider.ExecutionID, check func
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	g.number = r.Attempts
 	return g, &r.Execution, input, g.read(ctx)
 }
 
@@ -359,12 +387,9 @@ func (g *Log) End(ctx context.Context, s State, out json.RawMessage, failed *fau
 	count, concluded := g.count+len(g.concluded), g.concluded
 	g.mu.Unlock()
 	return g.update(ctx, func(tx store.Tx) error {
-		r, err := load(tx, g.id)
+		r, err := g.current(tx)
 		if err != nil {
 			return err
-		}
-		if r == nil {
-			return unknown(g.id)
 		}
 		for _, e := range concluded {
 			if err := putSettled(tx, g.id, e); err != nil {
