@@ -55,18 +55,17 @@ func (h *AgentHarness) enqueue(m *message, thread ThreadID) (start bool) {
 	return m.thread.accept(m)
 }
 
-// delivered is the message of an event: the event itself, for steps, and what is
-// made of it for a model. Ids are the same at each attempt.
+// delivered is the message of an event. What it says is made as its turn begins.
 func (h *AgentHarness) delivered(d *triggers.Delivery) *message {
 	m := &message{id: MessageID(d.Message), delivery: d, assigned: make(chan struct{}), done: make(chan struct{})}
 	if d.Again {
 		m.stored = d.Execution
 	}
-	m.items = h.happened(d, d.Text)
 	return m
 }
 
-// happened is an event as its turn sees it, with what is said about it.
+// happened is an event as its turn sees it, with what is said about it. Ids are the
+// same at each attempt.
 func (h *AgentHarness) happened(d *triggers.Delivery, text string) []model.Item {
 	id := "itm-" + string(d.Execution)
 	items := []model.Item{{ID: id + "-event", Type: model.ConnectionEvent, Name: string(d.Trigger.Connection), Data: encode(d.Event)}}
@@ -104,25 +103,40 @@ func (tn *turn) delivery() *triggers.Delivery {
 // earlier attempt, and counts the attempt in the same transaction.
 func (x *execution) openDelivery(ctx context.Context, tn *turn, d *triggers.Delivery) error {
 	x.trigger, x.anyLost = &d.Event, d.Trigger.OnReplaced == triggers.Rerun
+	m := tn.messages[0]
 	if tn.again {
-		tn.messages[0].assign(x.id)
+		m.assign(x.id)
 	}
-	if x.h.ledger == nil {
-		return x.h.store.Update(ctx, d.Begin)
-	}
-	if begun := tn.messages[0].begun; begun != nil {
-		x.rec = begun
+	switch {
+	case m.begun != nil:
+		x.rec, m.items = m.begun, x.h.happened(d, d.Text)
 		return nil
-	}
-	if tn.again {
-		input, err := x.takeUp(ctx, x.h.graph, nil, d.Begin)
-		var text string
-		if json.Unmarshal(input, &text) == nil { // what was said stays, whatever Input makes of the event now
-			tn.messages[0].items = x.h.happened(d, text)
-		}
+	case tn.again && x.h.ledger != nil:
+		text, err := x.takeUpDelivery(ctx, d)
 		if !errors.Is(err, fault.ExecutionUnknown) { // it was never begun, or was kept long enough
+			m.items = x.h.happened(d, text)
 			return err
 		}
+	}
+	m.items = x.h.happened(d, d.Text)
+	return x.beginDelivery(ctx, d)
+}
+
+// takeUpDelivery takes up the record of an event's turn. It returns what was said
+// about the event then, which stays, whatever Input makes of it now.
+func (x *execution) takeUpDelivery(ctx context.Context, d *triggers.Delivery) (string, error) {
+	input, err := x.takeUp(ctx, x.h.graph, nil, d.Begin)
+	text := d.Text
+	if err == nil && json.Unmarshal(input, &text) != nil {
+		text = d.Text
+	}
+	return text, err
+}
+
+// beginDelivery begins the record of an event's turn.
+func (x *execution) beginDelivery(ctx context.Context, d *triggers.Delivery) error {
+	if x.h.ledger == nil {
+		return x.h.store.Update(ctx, d.Begin)
 	}
 	first, input := x.h.beginning(d)
 	fresh := false
