@@ -2,7 +2,6 @@ package triggers
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -80,7 +79,7 @@ func (a *attempt) prepare() (err error) {
 	a.begun = w.standing
 	a.begun.State, a.begun.Begun, a.begun.Updated, a.begun.Next = Running, true, nanosOf(time.Now()), 0
 	a.begun.Attempts++
-	if a.raw, err = json.Marshal(&a.begun); err != nil {
+	if a.raw, err = a.begun.bytes(); err != nil {
 		return err
 	}
 	d := &Delivery{Message: w.message.ID, Execution: w.message.Execution, Thread: w.message.Thread,
@@ -96,8 +95,8 @@ func (a *attempt) prepare() (err error) {
 // follow implements Delivery.Next. What cannot be delivered in the usual way has
 // a turn of its own, in which that is told.
 func (a *attempt) follow() *Delivery {
-	w := a.inbox.lanes.second(a.lane)
-	if w == nil || a.inbox.stopping() || !w.untouched() {
+	w, err := a.inbox.bring(a.lane, a.inbox.lanes.second)
+	if err != nil || w == nil || a.inbox.stopping() || !w.untouched() {
 		return nil
 	}
 	next := &attempt{inbox: a.inbox, lane: a.lane, work: w}

@@ -15,7 +15,30 @@ func (i *Inbox) worker(one *lane) {
 		}
 	}()
 	for one != nil {
-		one = i.lanes.next(one, i.turn(one))
+		if one = i.lanes.next(one, i.turn(one)); one == nil {
+			one = i.spare()
+		}
+	}
+}
+
+// spareWorkers is how many workers wait for more to do. In a new goroutine the stack
+// grows again and again during a turn, which takes longer than anything else on the
+// way from an event to its turn.
+const spareWorkers = 4
+
+// spare has a worker wait for the next lane, unless enough do. Nil ends it.
+func (i *Inbox) spare() *lane {
+	select {
+	case i.spares <- struct{}{}:
+		defer func() { <-i.spares }()
+	default:
+		return nil
+	}
+	select {
+	case one := <-i.handOver:
+		return one
+	case <-i.pumping.Done():
+		return nil
 	}
 }
 
@@ -29,7 +52,7 @@ func (i *Inbox) turn(one *lane) time.Time {
 	if i.stopping() {
 		return time.Time{}
 	}
-	w, err := i.nextWork(one)
+	w, err := i.bring(one, i.lanes.first)
 	switch {
 	case err != nil:
 		i.warn(nil, "the inbox cannot read what comes next", err)
@@ -44,14 +67,15 @@ func (i *Inbox) turn(one *lane) time.Time {
 	return i.attempts(&attempt{inbox: i, lane: one, work: w})
 }
 
-// nextWork returns the message that a lane goes on with, nil if there is none.
-func (i *Inbox) nextWork(one *lane) (*work, error) {
-	w, seqs := i.lanes.first(one)
+// bring returns the message that a look into a lane is for, read if need be, nil if there
+// is none.
+func (i *Inbox) bring(one *lane, look func(*lane) (*work, []uint64)) (*work, error) {
+	w, seqs := look(one)
 	if w == nil && len(seqs) > 0 {
 		if err := i.load(one, seqs); err != nil {
 			return nil, err
 		}
-		w, _ = i.lanes.first(one)
+		w, _ = look(one)
 	}
 	return w, nil
 }

@@ -106,6 +106,9 @@ type Inbox struct {
 	sweeper *sweeper
 	others  chan struct{} // has a token when the store is to be looked through
 
+	spares   chan struct{} // has a token for each worker that waits
+	handOver chan *lane    // takes a lane if a worker waits
+
 	ctx     context.Context // of deliveries and their records; it does not end
 	pumping context.Context // of everything that Stop ends
 	cease   context.CancelCauseFunc
@@ -132,7 +135,8 @@ func OpenInbox(ctx context.Context, c InboxConfig) (*Inbox, error) {
 		return nil, fault.New(fault.HarnessInvalid, "inbox lacks its store, or a function to listen or to deliver")
 	}
 	limits, wrong := c.Limits.normal()
-	i := &Inbox{config: c, limits: limits, byID: map[ID]*trigger{}, others: make(chan struct{}, 1)}
+	i := &Inbox{config: c, limits: limits, byID: map[ID]*trigger{}, others: make(chan struct{}, 1),
+		spares: make(chan struct{}, spareWorkers), handOver: make(chan *lane)}
 	var err error
 	if i.triggers, i.streams, err = watch(&c); err != nil || wrong != nil {
 		return nil, errors.Join(err, wrong)
@@ -243,6 +247,11 @@ func (i *Inbox) listenAll() {
 
 // startWorker implements lanes.start. After Stop nothing starts any more.
 func (i *Inbox) startWorker(one *lane) {
+	select {
+	case i.handOver <- one:
+		return
+	default:
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.state == inboxStarted {

@@ -111,7 +111,7 @@ func (i *Inbox) take(ctx context.Context, t *trigger, ev Event) (it item, taken 
 	if it.record, it.apart, err = m.bytes(); err != nil {
 		return it, false, err
 	}
-	it.raw, err = json.Marshal(&it.standing)
+	it.raw, err = it.standing.bytes()
 	return it, true, err
 }
 

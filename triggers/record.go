@@ -127,13 +127,17 @@ func orderOf(key string) (uint64, error) {
 // putStanding writes where a message is, and removes it from where it was.
 func putStanding(tx store.Tx, seq uint64, s *standing) error {
 	key := orderKey(seq)
+	value, err := s.bytes()
+	if err != nil {
+		return fault.New(fault.StoreFailed, "record of the inbox cannot be written: %w", err)
+	}
 	if s.live() {
-		return writeRecord(tx, queueBucket, key, s)
+		return tx.Put(queueBucket, key, value)
 	}
 	if err := tx.Delete(queueBucket, key); err != nil {
 		return err
 	}
-	return writeRecord(tx, endedBucket, key, s)
+	return tx.Put(endedBucket, key, value)
 }
 
 // standingOf reads where a message is, nil if there is none.

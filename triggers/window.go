@@ -61,8 +61,7 @@ func (l *lanes) forget(one *lane) {
 }
 
 // first returns the message that a lane goes on with, or which ones to read since
-// that is not in memory. Only while few lanes wait is it worth to keep some for
-// later.
+// that is not in memory.
 func (l *lanes) first(one *lane) (w *work, read []uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,36 +69,43 @@ func (l *lanes) first(one *lane) (w *work, read []uint64) {
 		one.changed = false
 		l.letGo(one, len(one.window))
 	}
-	if len(one.window) > 0 {
-		return one.window[0], nil
+	return l.look(one, 0)
+}
+
+// second is first for the message after the one that a lane is at. While other
+// lanes wait for their turn there is none.
+func (l *lanes) second(one *lane) (w *work, read []uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stopped || one.changed || len(l.ready) > 0 || len(one.window) == 0 {
+		return nil, nil
+	}
+	return l.look(one, 1)
+}
+
+// look returns a message of the window, or which ones come after it. Only while few
+// lanes wait is it worth to read some for later. The caller holds mu.
+func (l *lanes) look(one *lane, n int) (w *work, read []uint64) {
+	if n < len(one.window) {
+		return one.window[n], nil
 	}
 	most := 1
 	if len(l.ready) < l.limit {
 		most = windowSize
 	}
-	return nil, slices.Clone(one.seqs[:min(most, len(one.seqs))])
+	next := one.seqs[len(one.window):]
+	return nil, slices.Clone(next[:min(most, len(next))])
 }
 
-// second returns the message that comes after the one which a lane is at, if that
-// is known and no other lane waits for its turn; nil otherwise.
-func (l *lanes) second(one *lane) *work {
+// show adds what was read to the window of a lane.
+func (l *lanes) show(one *lane, read []*work) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stopped || one.changed || len(l.ready) > 0 || len(one.window) < 2 {
-		return nil
-	}
-	return one.window[1]
+	one.window = append(one.window, read...)
 }
 
-// show makes what was read the window of a lane.
-func (l *lanes) show(one *lane, window []*work) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	one.window = window
-}
-
-// load reads the window of a lane. What is no longer there was dropped by another
-// process.
+// load reads messages into the window of a lane. What is no longer there was dropped
+// by another process.
 func (i *Inbox) load(one *lane, seqs []uint64) error {
 	var window []*work
 	var gone []uint64
