@@ -96,11 +96,13 @@ func (a *attempt) prepare() (err error) {
 // a turn of its own, in which that is told.
 func (a *attempt) follow() *Delivery {
 	w, err := a.inbox.bring(a.lane, a.inbox.lanes.second)
-	if err != nil || w == nil || a.inbox.stopping() || !w.untouched() {
+	if err != nil || w == nil || a.inbox.stopping() || !w.untouched() || w.seq == a.lane.alone {
 		return nil
 	}
 	next := &attempt{inbox: a.inbox, lane: a.lane, work: w}
-	if next.prepare() != nil {
+	a.lane.alone = w.seq // should Input end the goroutine, it does so once to this turn, and then to its own
+	err = next.prepare()
+	if a.lane.alone = 0; err != nil {
 		return nil
 	}
 	a.next = next

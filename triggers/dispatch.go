@@ -117,33 +117,41 @@ func (i *Inbox) watchTime(ctx context.Context) {
 	i.wake()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var again <-chan time.Time // when to look again after a failure
+	var look <-chan time.Time // when to look; nil for not
 	for failures := 0; ; {
-		look := false
 		select {
 		case <-changed:
-			look = true
+			look = soon(look)
 		case <-i.others:
-			look = true
-		case <-again:
-			look = true
+			look = soon(look)
+		case <-look:
+			look = nil
+			if failures++; i.lookFor(ctx) {
+				failures = 0
+			} else {
+				look = time.After(i.pause(failures))
+			}
 		case <-i.lanes.rest:
 		case <-timer.C:
 		case <-ctx.Done():
 			return
 		}
-		if look {
-			again = nil
-			if failures++; i.lookFor(ctx) {
-				failures = 0
-			} else {
-				again = time.After(i.pause(failures))
-			}
-		}
 		if at, ok := i.lanes.wake(time.Now()); ok {
 			timer.Reset(time.Until(at))
 		}
 	}
+}
+
+// lookAfter is how long looking waits for what else changes. Most of that is this
+// process's own, whose turns are to come first.
+const lookAfter = time.Millisecond
+
+// soon is when to look, unless that is settled already.
+func soon(look <-chan time.Time) <-chan time.Time {
+	if look == nil {
+		return time.After(lookAfter)
+	}
+	return look
 }
 
 // wake has the store looked through for messages of others.

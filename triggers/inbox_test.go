@@ -332,6 +332,25 @@ func TestATurnThatEndsItsGoroutineIsAnAttempt(t *testing.T) {
 	}
 }
 
+func TestAnInputThatEndsItsGoroutineHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one := byLetter("t")
+		one.Input = func(ev triggers.Event) (string, error) {
+			if ev.ID == "a2" {
+				runtime.Goexit()
+			}
+			return "it was", nil
+		}
+		w := held(t, newWorld(t, memory(t), one), "a1", "a2", "a3")
+		time.Sleep(time.Hour)
+		w.stop()
+		want := map[string]triggers.MessageState{"peer:t:a1": triggers.Done, "peer:t:a2": triggers.Dead, "peer:t:a3": triggers.Done}
+		if diff := cmp.Diff(want, w.states()); diff != "" {
+			t.Errorf("states (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestAnExecutionThatWasOverEndsWithoutBeginning(t *testing.T) {
 	w := newWorld(t, memory(t), trigger("t"))
 	w.cfg.Deliver = func(ctx context.Context, d *triggers.Delivery) error {
