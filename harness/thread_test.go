@@ -201,13 +201,18 @@ func TestAMessageForBetweenRoundsIsOrdinaryOnAnIdleThread(t *testing.T) {
 
 func TestAnInterruptCutsTheTurnAndGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := scripted.New(scripted.Stall(), scripted.Say("ok"))
+		sent := make(chan struct{}) // else the cut turn may be over before the second interrupt, which then cuts the next
+		m := scripted.New(scripted.Respond(func(*model.Request) scripted.Round {
+			<-sent
+			return scripted.Stall()
+		}), scripted.Say("ok"))
 		h := open(t, harness.Config{Model: m})
 		cut := say(t, h, "slow", harness.ExecuteOptions{Thread: "t"})
 		synctest.Wait()
 		waiting := say(t, h, "waiting", harness.ExecuteOptions{Thread: "t"})
 		one := say(t, h, "one", harness.ExecuteOptions{Thread: "t", Delivery: harness.Interrupt})
 		two := say(t, h, "two", harness.ExecuteOptions{Thread: "t", Delivery: harness.Interrupt})
+		close(sent)
 		_, err := cut.Wait(t.Context())
 		wantCode(t, err, fault.Cancelled)
 		for _, turn := range []*harness.Turn{one, two, waiting} {
