@@ -154,7 +154,7 @@ func (x *execution) beginDelivery(ctx context.Context, d *triggers.Delivery) err
 
 // beginning is what the ledger is told of the turn of an event when it begins.
 func (h *AgentHarness) beginning(d *triggers.Delivery) (ledger.Execution, json.RawMessage) {
-	return ledger.Execution{ID: d.Execution, Thread: d.Thread, Turn: true, Messages: []string{d.Message}, Step: string(h.graph.StepID())},
+	return ledger.Execution{ID: d.Execution, Thread: d.Thread, Turn: true, Event: true, Messages: []string{d.Message}, Step: string(h.graph.StepID())},
 		encode(h.scrubber.String(d.Text))
 }
 

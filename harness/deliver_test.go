@@ -59,7 +59,7 @@ func TestAFailedAttemptIsGoneOnWith(t *testing.T) {
 		t.Errorf("the first step ran %d times, the second %d, in %d attempts", first.Load(), second.Load(), m.Attempts)
 	}
 	all := w.executions()
-	if x := all[m.Execution]; len(all) != 1 || x == nil || x.State != ledger.Done || x.Attempts != 3 || !x.Turn {
+	if x := all[m.Execution]; len(all) != 1 || x == nil || x.State != ledger.Done || x.Attempts != 3 || !x.Turn || !x.Event {
 		t.Errorf("executions are %+v", all)
 	}
 }

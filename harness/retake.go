@@ -180,8 +180,7 @@ func (h *AgentHarness) endOver(ctx context.Context, p *pool.Pool) error {
 	errs := []error{err}
 	for _, id := range left {
 		x, ok, err := h.ledger.Execution(ctx, id)
-		ofEvent := ok && slices.ContainsFunc(x.Messages, func(m string) bool { return strings.Contains(m, ":") })
-		if ok && x.Turn && x.State != ledger.Running && !x.Kept && !ofEvent {
+		if ok && x.Turn && !x.Event && x.State != ledger.Running && !x.Kept {
 			err = errors.Join(err, p.EndLeft(ctx, id))
 		}
 		errs = append(errs, err)

@@ -77,6 +77,9 @@ type Execution struct {
 	State  State                `json:"state"`
 	// Turn tells a turn of a thread from a direct run.
 	Turn bool `json:"turn,omitempty"`
+	// Event tells a turn that an event began. It may be gone on with after it
+	// failed, as its inbox attempts the event again.
+	Event bool `json:"event,omitempty"`
 	// Messages are those that the turn answers.
 	Messages []string `json:"messages,omitempty"`
 	// Step is the id of the outermost step.
