@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -99,7 +100,7 @@ func nameless(got said) said {
 	chance := regexp.MustCompile(`\d\d:\d\d:\d\d(\.\d+)?Z`)
 	for _, text := range []*string{&got.out, &got.err} {
 		*text = chance.ReplaceAllStringFunc(ids.ReplaceAllString(*text, "exe-x"), func(at string) string {
-			if strings.HasSuffix(at, ":00Z") {
+			if slices.Contains([]string{"00:00:00Z", "02:00:00Z", "02:01:00Z"}, at) { // when rung does something
 				return at
 			}
 			return "hh:mm:ssZ"
