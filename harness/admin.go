@@ -39,6 +39,8 @@ const (
 //	GET  /inbox/{id}                         an event, with its payload
 //	POST /inbox/{id}/retry                   has a dead one delivered again
 //	POST /inbox/{id}/drop                    {"reason":"…"} gives one up
+//	GET  /leases                             what is left of pools that are not in the configuration
+//	POST /leases/{id}/drop                   {"reason":"…"} forgets one, and ends its processes
 //
 // Whoever can open the socket may see all of this and decide: the file's
 // permissions are the only key. So a request that did not come over a unix
@@ -61,8 +63,8 @@ const (
 //
 // Aborting waits until the turn has ended or the request is given up; a run that
 // the program started itself is the program's to cancel. The handler starts no
-// goroutines and connects nothing; it works before Start, and after Close as long
-// as the store does.
+// goroutines and connects nothing; it works before Start, but for leases, and after
+// Close as long as the store does.
 func (h *AgentHarness) Admin() http.Handler {
 	a := &admin{h: h, token: rand.Text(), mux: http.NewServeMux()}
 	a.approvals = gates.NewHandler(h.approvals, a.token, nil)
@@ -75,6 +77,8 @@ func (h *AgentHarness) Admin() http.Handler {
 	a.handle("/inbox/{id}", http.MethodGet, a.message)
 	a.handle("/inbox/{id}/retry", http.MethodPost, a.retry)
 	a.handle("/inbox/{id}/drop", http.MethodPost, a.drop)
+	a.handle("/leases", http.MethodGet, a.leases)
+	a.handle("/leases/{id}/drop", http.MethodPost, a.dropLease)
 	a.mux.HandleFunc("/approvals", a.decisions)
 	a.mux.HandleFunc("/approvals/", a.decisions)
 	a.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {

@@ -65,6 +65,9 @@ func (h *AgentHarness) openPools() error {
 	if err := owner.Reap(ctx); err != nil { // what is left keeps its room, and is tried again by the next start
 		h.emit(event.Event{Type: event.Warning, Text: "what an earlier process left could not all be ended", Err: err})
 	}
+	if err := h.tellStrays(ctx, owner); err != nil {
+		h.emit(event.Event{Type: event.Warning, Text: "what pools left that are not in the configuration could not be read", Err: err})
+	}
 	for _, name := range slices.Sorted(maps.Keys(h.pools)) {
 		p := h.pools[name]
 		config := p.config()

@@ -113,7 +113,8 @@ func (o *Owner) Reap(ctx context.Context) error {
 	var errs []error
 	for _, r := range all {
 		if other, ok := known[r.Owner]; ok && o.judge(other) == dead && (!r.Reattach || r.Ending || r.State == nil) {
-			errs = append(errs, o.reap(ctx, r, known))
+			_, err := o.reap(ctx, r, known, "its owner is dead")
+			errs = append(errs, err)
 		}
 	}
 	for id := range known {
@@ -133,21 +134,22 @@ func (o *Owner) look(ctx context.Context) (known map[string]ownerRecord, all []*
 	return known, all, err
 }
 
-// reap reclaims one lease of a dead owner.
-func (o *Owner) reap(ctx context.Context, r *record, known map[string]ownerRecord) error {
+// reap reclaims a lease without its pool: it ends the processes on its record. It
+// reports whether it did, or somebody had touched the lease.
+func (o *Owner) reap(ctx context.Context, r *record, known map[string]ownerRecord, why string) (bool, error) {
 	taken, err := seize(ctx, o.store, r, o.self.ID, true)
 	if taken == nil || err != nil {
-		return err
+		return false, err
 	}
 	note, err := o.endProcesses(ctx, taken, known)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if _, err := o.drop(ctx, taken); err != nil {
-		return err
+	if ended, err := o.drop(ctx, taken); !ended || err != nil {
+		return false, err
 	}
-	o.reclaimed(r, "its owner is dead", note)
-	return nil
+	o.reclaimed(r, why, note)
+	return true, nil
 }
 
 // drop gives the room of a lease back, and reports whether it was ours to give.

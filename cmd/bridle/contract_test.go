@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/bridle-dev/bridle/pool"
 )
 
 // TestTheContractIsWrittenDown holds docs/operating.md to what is printed.
@@ -15,7 +17,7 @@ func TestTheContractIsWrittenDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(raw)
-	for _, v := range []any{runView{}, stepView{}, failureView{}, failure{}, approval{}, eventView{}} {
+	for _, v := range []any{runView{}, stepView{}, failureView{}, failure{}, approval{}, eventView{}, pool.Stray{}} {
 		for i := range reflect.TypeOf(v).NumField() {
 			name, _, _ := strings.Cut(reflect.TypeOf(v).Field(i).Tag.Get("json"), ",")
 			if !strings.Contains(text, "`"+name+"`") {

@@ -43,6 +43,7 @@ func verbs() []*verb {
 			fs.StringVar(&c.reason, "reason", "", "`text` for the record")
 		}, runAbort},
 		inboxVerb(),
+		leasesVerb(),
 		{"version", []string{}, "print the version of this program", nil, runVersion},
 		helpVerb(),
 	}
@@ -55,7 +56,7 @@ func helpVerb() *verb {
 const exitCodes = `0    done
 1    failed
 2    the command line is wrong
-3    there is no such execution, approval, turn or event
+3    there is no such execution, approval, turn, event or lease
 4    the store or the socket cannot be reached, is held by another, or does not allow it
 5    refused: decided before, run out, another digest, or nobody said yes
 6    -timeout passed
