@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -37,6 +38,12 @@ func poison[T any](ok T, fail func() (T, error)) func(provider.Event) (T, error)
 		}
 		return ok, nil
 	}
+}
+
+// vanish ends its goroutine as testing's FailNow does.
+func vanish[T any]() (out T, err error) {
+	runtime.Goexit()
+	return out, err
 }
 
 // TestBadInputHasItsAnswer has one bad event between two good ones of other
@@ -121,6 +128,15 @@ func TestBadInputHasItsAnswer(t *testing.T) {
 			events: []provider.Event{bad}, change: func(t *triggers.Trigger) {
 				t.Input = poison("x", func() (string, error) { panic("boom") })
 			}, want: counts{Accepted: 3, Done: 2, Dead: 1}, code: fault.Panicked, dead: "peer:t:bad", thread: "x"},
+		"a filter that ends its goroutine": {
+			events: []provider.Event{bad}, change: func(t *triggers.Trigger) { t.Filter = poison(true, vanish[bool]) },
+			want: counts{Accepted: 3, Done: 2, Dead: 1}, code: fault.Panicked, dead: "peer:t:bad", thread: "t"},
+		"a thread that ends its goroutine": {
+			events: []provider.Event{bad}, change: func(t *triggers.Trigger) { t.Thread = poison("x", vanish[provider.ThreadID]) },
+			want: counts{Accepted: 3, Done: 2, Dead: 1}, code: fault.Panicked, dead: "peer:t:bad", thread: "t"},
+		"an input that ends its goroutine": {
+			events: []provider.Event{bad}, change: func(t *triggers.Trigger) { t.Input = poison("x", vanish[string]) },
+			want: counts{Accepted: 3, Done: 2, Dead: 1}, code: fault.Panicked, dead: "peer:t:bad", thread: "x"},
 		"a payload of another type": {
 			events: without(func(e *provider.Event) { e.Payload = json.RawMessage(`7`) }), change: func(*triggers.Trigger) {},
 			want: counts{Accepted: 3, Done: 2, Dead: 1}, code: fault.StepFailed, dead: "peer:t:bad", thread: "t"},

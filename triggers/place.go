@@ -154,16 +154,21 @@ func (i *Inbox) filter(t *trigger, ev Event) (ok bool, err error) {
 	if t.Filter == nil {
 		return true, nil
 	}
-	defer contained("Trigger.Filter", &err)
-	ok, err = t.Filter(ev)
-	return ok, functionError("Trigger.Filter", err)
+	err = apart("Trigger.Filter", func() (err error) {
+		ok, err = t.Filter(ev)
+		return functionError("Trigger.Filter", err)
+	})
+	return ok, err
 }
 
 func (i *Inbox) thread(t *trigger, ev Event) (thread provider.ThreadID, err error) {
-	defer contained("Trigger.Thread", &err)
 	if t.Thread != nil {
-		if thread, err = t.Thread(ev); err != nil {
-			return "", functionError("Trigger.Thread", err)
+		err = apart("Trigger.Thread", func() (err error) {
+			thread, err = t.Thread(ev)
+			return functionError("Trigger.Thread", err)
+		})
+		if err != nil {
+			return "", err
 		}
 	}
 	if thread == "" && i.config.Natural != nil {
@@ -179,9 +184,11 @@ func (i *Inbox) input(t *trigger, ev Event) (text string, err error) {
 	if t.Input == nil {
 		return string(ev.Payload), nil
 	}
-	defer contained("Trigger.Input", &err)
-	text, err = t.Input(ev)
-	return text, functionError("Trigger.Input", err)
+	err = apart("Trigger.Input", func() (err error) {
+		text, err = t.Input(ev)
+		return functionError("Trigger.Input", err)
+	})
+	return text, err
 }
 
 func ownThread(t *trigger) provider.ThreadID { return provider.ThreadID(t.ID) }
@@ -193,13 +200,6 @@ func functionError(name string, err error) error {
 		return nil
 	}
 	return fault.New(fault.StepFailed, "%s failed: %w", name, err)
-}
-
-// contained makes an error of a panic in what the application handed in.
-func contained(what string, err *error) {
-	if r := recover(); r != nil {
-		*err = fault.New(fault.Panicked, "%s panicked: %v", what, r)
-	}
 }
 
 // passing reports whether an error is about the moment: the same event may be

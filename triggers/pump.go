@@ -17,27 +17,41 @@ const closeLimit = 5 * time.Second
 // pump listens to a stream until ctx ends. What is not stored is asked for again:
 // a connection that is down, and a store that fails, cost a pause and no event.
 func (i *Inbox) pump(ctx context.Context, s *stream) {
-	failures := 0
+	over := false
+	defer func() {
+		if !over { // code of the provider ended this goroutine, as testing's FailNow does
+			i.work.Go(func() { i.pump(ctx, s) })
+		}
+	}()
+	if s.listening {
+		i.retreat(ctx, s, vanished("the provider of "+string(s.connection)))
+	}
 	for ctx.Err() == nil {
-		moved, err := i.listen(ctx, s)
-		if ctx.Err() != nil {
-			break
-		}
-		if failures++; moved {
-			failures = 1
-		}
-		pause := i.pause(failures)
-		if err != nil && vain(err) {
-			pause = i.limits.MaxPause
-			s.claim.waive() // or one trigger with a mistake would hold up the others
-		}
-		i.down(s, err)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
+		s.listening = true
+		err := i.listen(ctx, s)
+		s.listening = false
+		i.retreat(ctx, s, err)
 	}
 	i.silent(s)
+	over = true
+}
+
+// retreat waits before a stream is listened to again.
+func (i *Inbox) retreat(ctx context.Context, s *stream, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	s.failures++
+	pause := i.pause(s.failures)
+	if err != nil && vain(err) {
+		pause = i.limits.MaxPause
+		s.claim.waive() // or one trigger with a mistake would hold up the others
+	}
+	i.down(s, err)
+	select {
+	case <-time.After(pause):
+	case <-ctx.Done():
+	}
 }
 
 // vain reports whether listening again promises nothing, so that there is no
@@ -50,12 +64,11 @@ func vain(err error) bool {
 	return misconfigured(err, false)
 }
 
-// listen opens one subscription and stores what it brings. moved tells that it
-// brought something.
-func (i *Inbox) listen(ctx context.Context, s *stream) (moved bool, err error) {
+// listen opens one subscription and stores what it brings.
+func (i *Inbox) listen(ctx context.Context, s *stream) (err error) {
 	sub, err := i.subscribe(ctx, s)
 	if err != nil {
-		return false, err
+		return err
 	}
 	end := sync.OnceFunc(func() { i.unsubscribe(ctx, s, sub) })
 	cut := make(chan struct{})
@@ -73,25 +86,25 @@ func (i *Inbox) listen(ctx context.Context, s *stream) (moved bool, err error) {
 	if !s.known {
 		// From here on nothing is missed, also if the process dies now.
 		if err := i.store(ctx, s, []Event{{Kind: provider.EventCursor, Cursor: sub.Cursor()}}); err != nil {
-			return false, err
+			return err
 		}
 	}
 	i.up(s)
 	for batch, err := range batches(sub) {
 		if err != nil {
-			return moved, err
+			return err
 		}
 		// Not before it was asked for, which is how the source learns that the one
 		// before it is stored.
 		if err := i.room.wait(ctx); err != nil {
-			return moved, err
+			return err
 		}
 		if err := i.store(ctx, s, batch); err != nil {
-			return moved, err
+			return err
 		}
-		moved = true
+		s.failures = 0
 	}
-	return moved, nil
+	return nil
 }
 
 func (i *Inbox) subscribe(ctx context.Context, s *stream) (sub provider.Subscription, err error) {
@@ -110,11 +123,7 @@ func (i *Inbox) subscribe(ctx context.Context, s *stream) (sub provider.Subscrip
 func (i *Inbox) unsubscribe(ctx context.Context, s *stream, sub provider.Subscription) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 	defer cancel()
-	var err error
-	func() {
-		defer contained("the provider of "+string(s.connection), &err)
-		err = sub.Close(ctx)
-	}()
+	err := apart("the provider of "+string(s.connection), func() error { return sub.Close(ctx) })
 	if err != nil {
 		i.warn(s.triggers[0], "subscription was not closed cleanly", err)
 	}

@@ -18,7 +18,7 @@ const maxPassed = 1024
 
 // stream is what triggers with the same connection, event and arguments share: a
 // subscription and its cursor. One goroutine at a time takes in its events, and
-// owns position, known and passed.
+// owns what it has got to and how it is listened to.
 type stream struct {
 	key        string
 	connection connection.Name
@@ -34,6 +34,9 @@ type stream struct {
 	passed   []string // spots of the last positions before this one
 	baseline Cursor   // where a schedule begins
 	lost     bool     // the position says nothing to it
+
+	listening bool // somebody listens, or did when its goroutine ended
+	failures  int  // times in a row that listening failed and nothing came of it
 }
 
 // wasTried notes that listening succeeded, failed, or ended.

@@ -23,8 +23,8 @@ type ID string
 // Trigger has an event start a turn. Filter, Input and Thread are called on
 // goroutines of the inbox, concurrently; they must return soon, must not change
 // the event's payload, and should come to the same for the same event, since an
-// event that could not be stored is shown to them again. What panics in them is
-// contained.
+// event that could not be stored is shown to them again. A panic in them is
+// contained, as is the end of their goroutine.
 type Trigger struct {
 	// ID names the trigger. Required, and unique within a harness.
 	ID ID
