@@ -22,7 +22,7 @@ type progress struct {
 // of the streams. The arrivals of a stream are in its order.
 func (i *Inbox) accept(ctx context.Context, all []arrival) error {
 	var moved map[*stream]*progress
-	i.intake.begin()
+	oldest := i.intake.begin()
 	err := i.config.Store.Update(ctx, func(tx store.Tx) error {
 		moved = map[*stream]*progress{}
 		seq, err := i.putAll(tx, all, moved)
@@ -32,7 +32,7 @@ func (i *Inbox) accept(ctx context.Context, all []arrival) error {
 		if err := putPositions(tx, moved, time.Now()); err != nil || seq == 0 {
 			return err
 		}
-		return putSeq(tx, seq)
+		return putSpan(tx, span{oldest: oldest, last: seq})
 	})
 	if err != nil {
 		i.intake.end(nil, true)
@@ -42,7 +42,7 @@ func (i *Inbox) accept(ctx context.Context, all []arrival) error {
 	for _, a := range all {
 		for n := range a.items {
 			if it := &a.items[n]; it.stored {
-				fresh = append(fresh, it.found())
+				fresh = append(fresh, &foundMessage{seq: it.seq, trigger: it.trigger, standing: it.standing, item: it})
 			}
 		}
 	}
@@ -77,9 +77,11 @@ func (i *Inbox) putAll(tx store.Tx, all []arrival, moved map[*stream]*progress) 
 				continue
 			}
 			if last == 0 {
-				if last, err = lastSeq(tx); err != nil {
+				given, err := spanOf(tx)
+				if err != nil {
 					return 0, err
 				}
+				last = given.last
 			}
 			last++
 			if err := it.put(tx, last, a.cursor); err != nil {
@@ -136,18 +138,9 @@ func (it *item) put(tx store.Tx, seq uint64, at Cursor) error {
 		return err
 	}
 	if it.standing.live() {
-		return tx.Put(queueBucket, key, it.raw)
+		return nil // as its message says
 	}
-	return tx.Put(endedBucket, key, it.raw)
-}
-
-// found is what an item that was stored comes to.
-func (it *item) found() *foundMessage {
-	f := &foundMessage{seq: it.seq, trigger: it.trigger, standing: it.standing}
-	if m := it.asRead(); m != nil {
-		f.message, f.raw, f.size = m, it.raw, len(it.record)
-	}
-	return f
+	return putStanding(tx, seq, &it.standing)
 }
 
 // putPositions writes the positions that changed.

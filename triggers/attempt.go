@@ -154,12 +154,15 @@ func (a *attempt) end(tx store.Tx, f *fault.Error) error {
 // check refuses to go on with a message that is not as this attempt left it: one
 // that was dropped, or that another attempt has.
 func (a *attempt) check(tx store.Tx, want ...[]byte) error {
-	now, _, err := tx.Get(queueBucket, orderKey(a.work.seq))
+	now, there, err := tx.Get(queueBucket, orderKey(a.work.seq))
+	if err == nil && !there {
+		there, err = stillAccepted(tx, a.work.seq)
+	}
 	if err != nil {
 		return err
 	}
 	for _, raw := range want {
-		if bytes.Equal(now, raw) {
+		if there && bytes.Equal(now, raw) {
 			return nil
 		}
 	}
@@ -306,11 +309,11 @@ func (a *attempt) record(err error) (until time.Time, over bool) {
 	var next standing
 	var gone bool
 	put := a.inbox.config.Store.Update(a.inbox.ctx, func(tx store.Tx) error {
-		s, ok, broken := fetch[standing](tx, queueBucket, orderKey(a.work.seq))
+		s, broken := standingOf(tx, a.work.seq)
 		if broken != nil {
 			return broken
 		}
-		if gone = !ok; gone {
+		if gone = s == nil || !s.live(); gone {
 			return nil
 		}
 		if s.Attempts == a.work.standing.Attempts && s.State != Running {

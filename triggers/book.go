@@ -37,6 +37,16 @@ func (b *book) enter(seq uint64, at time.Time) {
 	b.live.push(seq, at)
 }
 
+// first returns the first message without an outcome, or none.
+func (b *book) first(none uint64) uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.live.entries) == 0 {
+		return none
+	}
+	return b.live.entries[0].seq
+}
+
 // leave notes that a message has its outcome, and reports whether that is news.
 func (b *book) leave(seq uint64) bool {
 	b.mu.Lock()

@@ -164,36 +164,95 @@ func (i *Inbox) read(ctx context.Context) error {
 			return err
 		}
 	}
+	var given span
 	err := i.config.Store.View(ctx, func(tx store.Tx) (err error) {
-		i.intake.seen, err = lastSeq(tx)
+		given, err = spanOf(tx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
+	i.intake.seen = given.last
 	for _, bucket := range []string{queueBucket, endedBucket} {
-		err := eachRecord(ctx, i.config.Store, bucket, i.count)
+		if err := eachRecord(ctx, i.config.Store, bucket, i.countChanged); err != nil {
+			return err
+		}
+	}
+	return i.readAccepted(ctx, given.oldest)
+}
+
+// countChanged counts a message that was there before, by its standing.
+func (i *Inbox) countChanged(rec store.Record) error {
+	seq, err := orderOf(rec.Key)
+	if err != nil {
+		return err
+	}
+	var s standing
+	if err := readRecord(rec.Value, &s); err != nil {
+		return err
+	}
+	i.count(seq, s)
+	return nil
+}
+
+// readAccepted counts messages from a number on that nothing was done about.
+func (i *Inbox) readAccepted(ctx context.Context, from uint64) error {
+	for more := true; more; {
+		var page []foundMessage
+		next := from
+		err := i.config.Store.View(ctx, func(tx store.Tx) (err error) {
+			page, next, err = acceptedPage(tx, from)
+			return err
+		})
 		if err != nil {
 			return err
 		}
+		for _, f := range page {
+			i.count(f.seq, f.standing)
+		}
+		from, more = next, next > from
 	}
 	return nil
 }
 
-// count counts a message that was there before.
-func (i *Inbox) count(rec store.Record) error {
-	f := new(foundMessage)
-	var err error
-	if f.seq, err = orderOf(rec.Key); err != nil || f.seq > i.intake.seen {
-		return err
+// acceptedPage looks at some messages from a number on. next is where to go on.
+func acceptedPage(tx store.Tx, from uint64) (page []foundMessage, next uint64, err error) {
+	next = from
+	for rec, err := range tx.Scan(messagesBucket, store.Range{From: orderKey(from), Limit: inboxPage}) {
+		if err != nil {
+			return nil, 0, err
+		}
+		seq, err := orderOf(rec.Key)
+		if err != nil {
+			return nil, 0, err
+		}
+		next = seq + 1
+		if s, err := changedStanding(tx, seq); s != nil || err != nil {
+			if err != nil {
+				return nil, 0, err
+			}
+			continue
+		}
+		m, err := readStored(rec.Value)
+		if err != nil {
+			return nil, 0, err
+		}
+		page = append(page, foundMessage{seq: seq, standing: *m.accepted()})
 	}
-	if err := readRecord(rec.Value, &f.standing); err != nil {
-		return err
+	return page, next, nil
+}
+
+// count counts a message that was there before. One whose trigger is not configured
+// waits until it is.
+func (i *Inbox) count(seq uint64, s standing) {
+	if seq > i.intake.seen {
+		return
 	}
-	if f.trigger = i.byID[f.standing.Trigger]; f.trigger != nil {
-		i.enter(f)
+	if t := i.byID[s.Trigger]; t != nil {
+		i.enter(&foundMessage{seq: seq, trigger: t, standing: s})
+	} else {
+		i.intake.stray(seq, &s)
 	}
-	return nil
 }
 
 // Start begins to listen and to deliver. It returns at once and may be called

@@ -21,11 +21,7 @@ type foundMessage struct {
 	trigger  *trigger // nil if it is not configured
 	standing standing
 
-	// Of one that this process has just accepted, if it is small enough to be kept
-	// in memory for a while:
-	message *stored
-	raw     []byte // its standing as it is in the store
-	size    int    // how many bytes it keeps
+	item *item // of what this process has just accepted
 }
 
 // intake hands messages on in the order of the store, whoever put them there and
@@ -35,18 +31,42 @@ type foundMessage struct {
 type intake struct {
 	inbox *Inbox
 
-	mu    sync.Mutex
-	seen  uint64                   // all up to it are handed on; guarded by mu
-	ahead map[uint64]*foundMessage // beyond it, nil for none; guarded by mu
-	busy  int                      // transactions of this process; guarded by mu
-	put   bool                     // looking was put off until they end; guarded by mu
+	mu     sync.Mutex
+	seen   uint64                   // all up to it are handed on; guarded by mu
+	ahead  map[uint64]*foundMessage // beyond it, nil for none; guarded by mu
+	busy   int                      // transactions of this process; guarded by mu
+	put    bool                     // looking was put off until they end; guarded by mu
+	strays uint64                   // the first message whose trigger is not configured, 0 for none; guarded by mu
 }
 
-// begin tells that this process is about to add messages.
-func (n *intake) begin() {
+// begin tells that this process is about to add messages. It returns a number below
+// which something was done about all that there are.
+func (n *intake) begin() (oldest uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.busy++
+	oldest = n.seen + 1
+	if n.strays > 0 {
+		oldest = n.strays
+	}
+	for _, t := range n.inbox.triggers {
+		oldest = min(oldest, t.book.first(oldest))
+	}
+	return oldest
+}
+
+// stray notes a message whose trigger is not configured.
+func (n *intake) stray(seq uint64, s *standing) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.astray(seq, s)
+}
+
+// astray is stray for who holds mu.
+func (n *intake) astray(seq uint64, s *standing) {
+	if s.live() && (n.strays == 0 || seq < n.strays) {
+		n.strays = seq
+	}
 }
 
 // end hands on what was added. Of a transaction that failed it is not known what
@@ -81,8 +101,12 @@ func (n *intake) next() {
 		}
 		n.seen++
 		delete(n.ahead, n.seen)
-		if f != nil && f.trigger != nil {
+		switch {
+		case f == nil:
+		case f.trigger != nil:
 			n.inbox.enter(f)
+		default:
+			n.astray(f.seq, &f.standing)
 		}
 	}
 }
@@ -115,10 +139,11 @@ func (n *intake) look(ctx context.Context) error {
 func (n *intake) page(ctx context.Context, after uint64) (last uint64, found []*foundMessage, err error) {
 	err = n.inbox.config.Store.View(ctx, func(tx store.Tx) (err error) {
 		found = nil
-		if last, err = lastSeq(tx); err != nil {
+		given, err := spanOf(tx)
+		if err != nil {
 			return err
 		}
-		last = max(after, min(last, after+inboxPage))
+		last = max(after, min(given.last, after+inboxPage))
 		for seq := after + 1; seq <= last; seq++ {
 			s, err := standingOf(tx, seq)
 			if err != nil {

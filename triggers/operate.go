@@ -84,9 +84,12 @@ func readMessage(tx store.Tx, seq uint64) (*Message, error) {
 	if !ok || err != nil {
 		return nil, err
 	}
-	s, err := standingOf(tx, seq)
-	if s == nil || err != nil {
+	s, err := changedStanding(tx, seq)
+	if err != nil {
 		return nil, err
+	}
+	if s == nil {
+		s = m.accepted()
 	}
 	return &Message{ID: m.ID, Execution: m.Execution, Trigger: m.Trigger, Connection: m.Connection, Thread: m.Thread,
 		State: s.State, Event: m.Event, Seq: seq, Accepted: m.At, Updated: s.Updated.time(), Attempts: s.Attempts, Next: s.Next.time(),
@@ -148,9 +151,9 @@ func find(tx store.Tx, id string) (*foundRecord, error) {
 	if !ok {
 		return nil, noMessage(id)
 	}
-	s, err := standingOf(tx, seq)
+	s, err := changedStanding(tx, seq)
 	if err == nil && s == nil {
-		err = noMessage(id)
+		s = m.accepted()
 	}
 	return &foundRecord{seq: seq, message: m, standing: s}, err
 }

@@ -38,7 +38,6 @@ type item struct {
 	standing standing
 	content  string // digest of what happened
 	record   []byte // message as it is stored
-	raw      []byte // standing as it is stored
 	apart    []byte // its payload, if that is stored apart
 
 	seq      uint64
@@ -108,10 +107,7 @@ func (i *Inbox) take(ctx context.Context, t *trigger, ev Event) (it item, taken 
 		m.Thread, m.Event = placed.thread, placed.event
 	}
 	it.message, it.standing.Thread = m, m.Thread
-	if it.record, it.apart, err = m.bytes(); err != nil {
-		return it, false, err
-	}
-	it.raw, err = it.standing.bytes()
+	it.record, it.apart, err = m.bytes()
 	return it, true, err
 }
 

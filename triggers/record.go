@@ -18,13 +18,13 @@ import (
 const inboxFormat = 1
 
 // The buckets. What happens to every event is kept small: accepting one writes
-// the first three, beginning its turn changes one record, and ending it moves it.
+// the first two, beginning its turn adds one record, and ending it moves that.
 // All but one go by seq, so that what is worked on at one time lies together, and
 // a commit touches few pages.
 const (
 	messagesBucket = "triggers/messages" // by seq: what was accepted
 	knownBucket    = "triggers/known"    // by message id: events that are known if they come again
-	queueBucket    = "triggers/queue"    // by seq: the standing of those without an outcome
+	queueBucket    = "triggers/queue"    // by seq: the standing of those without an outcome that were attempted
 	endedBucket    = "triggers/ended"    // by seq: the standing of the others
 	forgetBucket   = "triggers/forget"   // by seq: ids of messages that are gone, and still known
 	largeBucket    = "triggers/large"    // by seq and number: parts of long payloads
@@ -32,7 +32,7 @@ const (
 	inboxMeta      = "triggers/meta"
 
 	formatKey = "format"
-	seqKey    = "seq" // the last one given out
+	seqKey    = "seq" // a span
 )
 
 // stored is what was accepted, as it is kept. It does not change while the
@@ -142,6 +142,24 @@ func putStanding(tx store.Tx, seq uint64, s *standing) error {
 
 // standingOf reads where a message is, nil if there is none.
 func standingOf(tx store.Tx, seq uint64) (*standing, error) {
+	s, err := changedStanding(tx, seq)
+	if s != nil || err != nil {
+		return s, err
+	}
+	value, ok, err := tx.Get(messagesBucket, orderKey(seq))
+	if !ok || err != nil {
+		return nil, err
+	}
+	m, err := readStored(value)
+	if err != nil {
+		return nil, err
+	}
+	return m.accepted(), nil
+}
+
+// changedStanding reads where a message is since something was done about it, nil
+// if nothing was.
+func changedStanding(tx store.Tx, seq uint64) (*standing, error) {
 	key := orderKey(seq)
 	s, ok, err := fetch[standing](tx, queueBucket, key)
 	if ok || err != nil {
@@ -151,16 +169,41 @@ func standingOf(tx store.Tx, seq uint64) (*standing, error) {
 	return s, err
 }
 
-// lastSeq is the last number that was given out.
-func lastSeq(tx store.Tx) (uint64, error) {
-	value, ok, err := tx.Get(inboxMeta, seqKey)
-	if !ok || err != nil {
-		return 0, err
+// stillAccepted reports whether a message that is not in the queue is there, and
+// nothing was done about it.
+func stillAccepted(tx store.Tx, seq uint64) (bool, error) {
+	if _, ended, err := tx.Get(endedBucket, orderKey(seq)); ended || err != nil {
+		return false, err
 	}
-	return orderOf(string(value))
+	_, there, err := tx.Get(messagesBucket, orderKey(seq))
+	return there, err
 }
 
-func putSeq(tx store.Tx, seq uint64) error { return tx.Put(inboxMeta, seqKey, []byte(orderKey(seq))) }
+// accepted is where a message is until something is done about it.
+func (m *stored) accepted() *standing {
+	at := nanosOf(m.At)
+	return &standing{State: Pending, Trigger: m.Trigger, Thread: m.Thread, At: at, Updated: at}
+}
+
+// span is where those are that nothing was done about, and the last number given
+// out.
+type span struct{ oldest, last uint64 }
+
+func spanOf(tx store.Tx) (s span, err error) {
+	value, ok, err := tx.Get(inboxMeta, seqKey)
+	if !ok || err != nil {
+		return s, err
+	}
+	oldest, last, _ := strings.Cut(string(value), " ")
+	if s.oldest, err = orderOf(oldest); err == nil {
+		s.last, err = orderOf(last)
+	}
+	return s, err
+}
+
+func putSpan(tx store.Tx, s span) error {
+	return tx.Put(inboxMeta, seqKey, []byte(orderKey(s.oldest)+" "+orderKey(s.last)))
+}
 
 // fetch reads a record. ok is false if there is none.
 func fetch[T any](tx store.Tx, bucket, key string) (record *T, ok bool, err error) {

@@ -20,7 +20,7 @@ const (
 // work is a message whose turn comes.
 type work struct {
 	seq      uint64
-	raw      []byte // its standing as it is in the store
+	raw      []byte // its standing as it is in the store; nil if it is as its message says
 	standing standing
 	message  *stored
 	trigger  *trigger
@@ -35,11 +35,16 @@ func (w *work) untouched() bool {
 // hold keeps what was just accepted in the window of its lane, if that goes on
 // with it and there is room. The caller holds mu, and has not added it yet.
 func (l *lanes) hold(one *lane, f *foundMessage) {
-	if f.message == nil || one.changed || len(one.window) < len(one.seqs) || len(one.window) >= windowSize || l.held+f.size > heldBytes {
+	if f.item == nil || one.changed || len(one.window) < len(one.seqs) || len(one.window) >= windowSize || l.held+len(f.item.record) > heldBytes {
 		return
 	}
-	l.held += f.size
-	one.window = append(one.window, &work{seq: f.seq, raw: f.raw, standing: f.standing, message: f.message, trigger: f.trigger, held: f.size})
+	m := f.item.asRead()
+	if m == nil {
+		return
+	}
+	w := &work{seq: f.seq, standing: f.standing, message: m, trigger: f.trigger, held: len(f.item.record)}
+	l.held += w.held
+	one.window = append(one.window, w)
 }
 
 // letGo drops the first messages of a window. The caller holds mu.
@@ -142,18 +147,31 @@ func (i *Inbox) load(one *lane, seqs []uint64) error {
 	return nil
 }
 
-// readWork reads a message of the queue, nil if it is not there.
+// readWork reads a message that has no outcome, nil if there is none.
 func (i *Inbox) readWork(tx store.Tx, seq uint64) (*work, error) {
-	raw, ok, err := tx.Get(queueBucket, orderKey(seq))
-	if !ok || err != nil {
+	w := &work{seq: seq}
+	var attempted, there bool
+	var err error
+	if w.raw, attempted, err = tx.Get(queueBucket, orderKey(seq)); err != nil {
 		return nil, err
 	}
-	w := &work{seq: seq, raw: raw}
-	if err := readRecord(raw, &w.standing); err != nil {
-		return nil, err
+	if !attempted {
+		if _, ended, err := tx.Get(endedBucket, orderKey(seq)); ended || err != nil {
+			return nil, err
+		}
 	}
-	if w.message, ok, err = getMessage(tx, seq); err == nil && !ok {
-		err = fault.New(fault.StoreFailed, "inbox lost message %d", seq)
+	w.message, there, err = getMessage(tx, seq)
+	switch {
+	case err != nil:
+		return nil, err
+	case !there && attempted:
+		return nil, fault.New(fault.StoreFailed, "inbox lost message %d", seq)
+	case !there:
+		return nil, nil
+	case attempted:
+		err = readRecord(w.raw, &w.standing)
+	default:
+		w.raw, w.standing = nil, *w.message.accepted()
 	}
 	w.trigger = i.byID[w.standing.Trigger]
 	return w, err
