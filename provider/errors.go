@@ -1,6 +1,10 @@
 package provider
 
-import "github.com/bridle-dev/bridle/fault"
+import (
+	"errors"
+
+	"github.com/bridle-dev/bridle/fault"
+)
 
 // NotSent marks err as one after which the peer cannot have acted. NotSent(nil)
 // is nil.
@@ -16,6 +20,15 @@ func Refused(peerCode, text string) error {
 	e := fault.New(fault.OpFailed, "%s", text)
 	e.PeerCode = peerCode
 	return e
+}
+
+// UnknownCursor is the peer's answer to [ListenRequest.After] that it cannot go on
+// from there, and never will: its log was trimmed beyond the position, or it gave out
+// no such cursor. text is its message; it holds no credentials. The error matches
+// [fault.OpFailed] and [fault.Gap]. Whatever listens for good begins from now then and
+// counts a gap; after every other error it asks again with the same cursor.
+func UnknownCursor(text string) error {
+	return &fault.Error{Code: fault.OpFailed, PeerCode: "invalid_cursor", Err: &fault.Error{Code: fault.Gap, Err: errors.New(text)}}
 }
 
 // Guarded is the peer's answer that target needs an approval first.

@@ -27,7 +27,8 @@
 //
 // The one thing only a provider can know is whether the peer may have acted.
 // [NotSent] says that it cannot have; [Refused] that it answered with a
-// failure; [Guarded] that it wants an approval first. Any other error, a bare
+// failure; [Guarded] that it wants an approval first; [UnknownCursor] that a
+// stream cannot go on where it was asked to. Any other error, a bare
 // context error included, counts as outcome unknown, as does [Unknown]. What
 // may be repeated is decided from that word alone, so NotSent must be true.
 // No error may contain a credential.
@@ -297,7 +298,10 @@ type (
 	// Listener delivers events.
 	Listener interface {
 		// Listen returns once the subscription is live: no event after its
-		// Cursor is missed from then on. ctx bounds the start only.
+		// Cursor is missed from then on. ctx bounds the start only. A cursor
+		// that the peer can go on from with a loss begins with an EventGap;
+		// one that says nothing to it is the error UnknownCursor, or any that
+		// matches fault.Gap, from here or as the stream's first.
 		Listen(ctx context.Context, req *ListenRequest) (Subscription, error)
 	}
 	// Tasker goes back to work that a server does by itself.

@@ -71,6 +71,7 @@ func TestErrorsSayWhetherThePeerActed(t *testing.T) {
 		{"NotSent", provider.NotSent(cause), fault.NotSent, ""},
 		{"Unknown", provider.Unknown(cause), fault.OutcomeUnknown, ""},
 		{"Refused", provider.Refused("empty", "no water"), fault.OpFailed, "empty"},
+		{"UnknownCursor", provider.UnknownCursor("trimmed"), fault.OpFailed, "invalid_cursor"},
 		{"Guarded", provider.Guarded("#all", "reaches everyone"), fault.Guarded, "#all"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -81,6 +82,12 @@ func TestErrorsSayWhetherThePeerActed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestAnUnknownCursorIsAGap(t *testing.T) {
+	if !errors.Is(provider.UnknownCursor("trimmed"), fault.Gap) || errors.Is(provider.Refused("invalid_cursor", "trimmed"), fault.Gap) {
+		t.Error("the refusal of a cursor is not told from others")
 	}
 }
 

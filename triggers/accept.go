@@ -14,6 +14,7 @@ type progress struct {
 	gaps   int
 	missed Skipped // in gaps of a schedule, all together
 	back   int
+	anew   bool      // what it had passed counts no more
 	kept   *position // as it was written; nil if nothing changed
 }
 
@@ -47,6 +48,9 @@ func (i *Inbox) accept(ctx context.Context, all []arrival) error {
 		}
 	}
 	for s, p := range moved {
+		if p.anew {
+			s.passed, s.lost = nil, false
+		}
 		s.pass(p.left, p.at)
 	}
 	i.tellAccepted(all, moved) // before their turns begin
@@ -100,7 +104,11 @@ func (p *progress) step(a *arrival, again bool) {
 		p.gaps++
 		p.missed = p.missed.and(a.missed)
 	}
-	if again {
+	switch {
+	case a.anew:
+		p.at, p.left, p.anew = a.cursor, nil, true
+		return
+	case again:
 		return
 	}
 	to, back := a.stream.advance(p.at, a.cursor, p.left)

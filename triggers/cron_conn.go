@@ -69,7 +69,7 @@ func (c *cronConn) ended() bool {
 
 // Listen subscribes to Tick. A cursor is an instant in RFC 3339, and may be of
 // another schedule, as when a spec was changed: ticks after it are delivered. A
-// malformed one is refused with the peer code "invalid_cursor".
+// malformed one is refused as provider.UnknownCursor.
 func (c *cronConn) Listen(ctx context.Context, req *provider.ListenRequest) (provider.Subscription, error) {
 	switch {
 	case c.ended():

@@ -79,7 +79,7 @@ func instantName(at int64) string { return time.Unix(at, 0).UTC().Format(time.RF
 func instantAt(c provider.Cursor) (int64, error) {
 	t, err := time.Parse(time.RFC3339, string(c))
 	if err != nil {
-		return 0, provider.Refused("invalid_cursor", "no instant of a schedule: "+fault.Quote(string(c)))
+		return 0, provider.UnknownCursor("no instant of a schedule: " + fault.Quote(string(c)))
 	}
 	return t.Unix(), nil
 }

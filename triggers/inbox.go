@@ -32,7 +32,9 @@ type InboxConfig struct {
 	Args func(t *Trigger) ([]byte, error)
 	// Listen begins a subscription through the gates, after a position. It waits
 	// until the connection is there. Required. It is called again after errors:
-	// soon, or after the longest pause if another try promises nothing.
+	// soon, or after the longest pause if another try promises nothing. An error
+	// that matches gap, before anything came after a position, gives that position
+	// up: the next call is for what happens from now.
 	Listen func(ctx context.Context, t *Trigger, after Cursor) (provider.Subscription, error)
 	// See takes an event the way back: its schema is checked and credentials are
 	// replaced. An event that it refuses for good is counted, told and not stored;

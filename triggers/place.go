@@ -26,6 +26,7 @@ type arrival struct {
 	stream *stream
 	cursor Cursor
 	gap    bool
+	anew   bool    // the stream begins at the cursor, wherever it was
 	missed Skipped // of a gap in a schedule
 	items  []item  // one for each trigger that takes it
 }

@@ -2,6 +2,7 @@ package triggers
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"sync"
 	"time"
@@ -27,10 +28,13 @@ func (i *Inbox) pump(ctx context.Context, s *stream) {
 		i.retreat(ctx, s, vanished("the provider of "+string(s.connection)))
 	}
 	for ctx.Err() == nil {
+		lost := s.lost
 		s.listening = true
 		err := i.listen(ctx, s)
 		s.listening = false
-		i.retreat(ctx, s, err)
+		if lost || !s.lost { // otherwise it begins anew at once
+			i.retreat(ctx, s, err)
+		}
 	}
 	i.silent(s)
 	over = true
@@ -64,10 +68,16 @@ func vain(err error) bool {
 	return misconfigured(err, false)
 }
 
-// listen opens one subscription and stores what it brings.
+// listen opens one subscription and stores what it brings. Where the stored position
+// says nothing to the source, the stream begins anew, after a gap.
 func (i *Inbox) listen(ctx context.Context, s *stream) (err error) {
-	sub, err := i.subscribe(ctx, s)
+	after := s.position
+	if s.lost {
+		after = ""
+	}
+	sub, err := i.subscribe(ctx, s, after)
 	if err != nil {
+		s.lost = s.lost || refuses(err, after)
 		return err
 	}
 	end := sync.OnceFunc(func() { i.unsubscribe(ctx, s, sub) })
@@ -83,15 +93,17 @@ func (i *Inbox) listen(ctx context.Context, s *stream) (err error) {
 		end()
 	}()
 	defer contained("the provider of "+string(s.connection), &err)
-	if !s.known {
+	if !s.known || s.lost {
 		// From here on nothing is missed, also if the process dies now.
-		if err := i.store(ctx, s, []Event{{Kind: provider.EventCursor, Cursor: sub.Cursor()}}); err != nil {
+		if err := i.accept(ctx, []arrival{{stream: s, cursor: sub.Cursor(), anew: true, gap: s.lost}}); err != nil {
 			return err
 		}
 	}
+	moved := false
 	i.up(s)
 	for batch, err := range batches(sub) {
 		if err != nil {
+			s.lost = !moved && refuses(err, after)
 			return err
 		}
 		// Not before it was asked for, which is how the source learns that the one
@@ -102,14 +114,18 @@ func (i *Inbox) listen(ctx context.Context, s *stream) (err error) {
 		if err := i.store(ctx, s, batch); err != nil {
 			return err
 		}
-		s.failures = 0
+		moved, s.failures = true, 0
 	}
 	return nil
 }
 
-func (i *Inbox) subscribe(ctx context.Context, s *stream) (sub provider.Subscription, err error) {
+// refuses reports whether an error is the answer that a position says nothing to its
+// source, which it will say again.
+func refuses(err error, after Cursor) bool { return after != "" && errors.Is(err, fault.Gap) }
+
+func (i *Inbox) subscribe(ctx context.Context, s *stream, after Cursor) (sub provider.Subscription, err error) {
 	defer contained("the provider of "+string(s.connection), &err)
-	sub, err = i.config.Listen(s.claim.with(ctx), &s.triggers[0].Trigger, s.position)
+	sub, err = i.config.Listen(s.claim.with(ctx), &s.triggers[0].Trigger, after)
 	switch {
 	case err != nil:
 		return nil, err

@@ -50,7 +50,9 @@ type SourceOptions struct {
 	// The context ends with the subscription, and Start must then return soon:
 	// whoever closes the subscription waits a second for it. An error, or a
 	// panic, ends the subscription; whoever listens opens it again later, which
-	// starts Start again. Nil leaves the subscription open for Emit.
+	// starts Start again with the same position. If that says nothing to it any more,
+	// it returns [provider.UnknownCursor]: a trigger then begins from now, with the
+	// position "", and counts a gap. Nil leaves the subscription open for Emit.
 	Start func(ctx context.Context, after provider.Cursor, emit func(context.Context, Emission) error) error
 }
 

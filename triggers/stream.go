@@ -33,7 +33,7 @@ type stream struct {
 	known    bool     // there is a position in the store
 	passed   []string // spots of the last positions before this one
 	baseline Cursor   // where a schedule begins
-	lost     bool     // the position says nothing to it
+	lost     bool     // the position says nothing to the source
 
 	listening bool // somebody listens, or did when its goroutine ended
 	failures  int  // times in a row that listening failed and nothing came of it

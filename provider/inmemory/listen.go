@@ -14,8 +14,8 @@ import (
 
 // Listen subscribes to an event type of the manifest. A cursor whose events are
 // no longer kept, that a live type cannot go back to, or that lies ahead of
-// what happened, begins with a gap; a malformed one is refused with the peer
-// code "invalid_cursor".
+// what happened, begins with a gap; a malformed one is refused as
+// provider.UnknownCursor.
 func (c *conn) Listen(ctx context.Context, req *provider.ListenRequest) (provider.Subscription, error) {
 	if err := c.enter(ctx); err != nil {
 		return nil, err

@@ -131,7 +131,7 @@ func cursorAt(position uint64) provider.Cursor {
 func parseCursor(c provider.Cursor) (uint64, error) {
 	n, err := strconv.ParseUint(string(c), 10, 64)
 	if err != nil {
-		return 0, provider.Refused("invalid_cursor", "no cursor of this provider: "+fault.Quote(string(c)))
+		return 0, provider.UnknownCursor("no cursor of this provider: " + fault.Quote(string(c)))
 	}
 	return n, nil
 }

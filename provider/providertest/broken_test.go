@@ -3,6 +3,7 @@ package providertest_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"runtime"
@@ -253,6 +254,15 @@ var brokenFakes = []struct {
 				return events
 			}
 			return slices.Insert(events, 1, events[0])
+		})
+	}},
+	{"refuses an unknown cursor like anything else", "Replay/a cursor that nobody gave out is a gap at most", func(*testing.T) *fake {
+		return heard(func(ctx context.Context, req *provider.ListenRequest, next provider.Listener) (provider.Subscription, error) {
+			sub, err := next.Listen(ctx, req)
+			if errors.Is(err, fault.Gap) {
+				err = provider.Refused("bad", "bad cursor")
+			}
+			return sub, err
 		})
 	}},
 	{"delivers events out of order", "Listen/delivers each event once and in one order", func(*testing.T) *fake {

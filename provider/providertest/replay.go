@@ -2,7 +2,9 @@ package providertest
 
 import (
 	"context"
+	"errors"
 
+	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/provider"
 )
 
@@ -13,6 +15,7 @@ func replayCases() []testCase {
 		{name: "Replay/a cursor holds on another connection", needs: []need{events, emit}, check: replayReconnects},
 		{name: "Replay/a cursor survives the peer's death", needs: []need{events, emit, needKill()}, check: replaySurvives},
 		{name: "Replay/the starting cursor is before the first event", needs: []need{events, emit}, check: replayStart},
+		{name: "Replay/a cursor that nobody gave out is a gap at most", needs: []need{events, emit}, check: replayUnknown},
 		{name: "Replay/payloads are not shared", needs: []need{events, emit}, check: replayOwnership},
 	}
 }
@@ -89,6 +92,26 @@ func replayStart(ctx context.Context, s *session) {
 	s.emit(2)
 	want := s.take(ctx, sub, 2)
 	s.wantIDs("after the starting cursor", s.take(ctx, s.listen(ctx, c, start), 2), want)
+}
+
+// replayUnknown has a cursor refused in the one way that ends asking for it, if it
+// is refused; a provider may take what it cannot tell from its own.
+func replayUnknown(ctx context.Context, s *session) {
+	c := s.connect(ctx)
+	if !s.replays(c) {
+		return
+	}
+	after := &provider.ListenRequest{Event: s.eventName(c), After: "providertest: no such cursor"}
+	sub, err := ability[provider.Listener](s, c).Listen(ctx, after)
+	switch {
+	case s.note(err) == nil:
+		s.promptly("Close of a subscription nobody read", func() { s.note(sub.Close(ctx)) })
+	case !errors.Is(err, fault.Gap):
+		s.Errorf("unknown cursor: got %v, want UnknownCursor", err)
+	}
+	fresh := s.listen(ctx, c, "")
+	s.emit(1)
+	s.take(ctx, fresh, 1)
 }
 
 func replayOwnership(ctx context.Context, s *session) {
