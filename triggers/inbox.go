@@ -118,7 +118,7 @@ type Inbox struct {
 	mu         sync.Mutex
 	state      inboxState     // guarded by mu
 	work       sync.WaitGroup // pumps and timers; Add only under mu while started
-	deliveries sync.WaitGroup // workers; Add only under mu while started
+	deliveries sync.WaitGroup // workers; Add only under mu while started, or by one of them
 }
 
 type inboxState int

@@ -13,7 +13,7 @@ const (
 	// windowBytes ends a window early that is read.
 	windowBytes = 256 << 10
 	// heldBytes is how much of what was just accepted stays in memory in all, so
-	// that it need not be read again. It covers the usual message many hundred times.
+	// that it need not be read again: some thousand messages of the usual size.
 	heldBytes = 4 << 20
 )
 
