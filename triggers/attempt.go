@@ -96,13 +96,11 @@ func (a *attempt) prepare() (err error) {
 // a turn of its own, in which that is told.
 func (a *attempt) follow() *Delivery {
 	w, err := a.inbox.bring(a.lane, a.inbox.lanes.second)
-	if err != nil || w == nil || a.inbox.stopping() || !w.untouched() || w.seq == a.lane.alone {
+	if err != nil || w == nil || a.inbox.stopping() || !w.untouched() {
 		return nil
 	}
 	next := &attempt{inbox: a.inbox, lane: a.lane, work: w}
-	a.lane.alone = w.seq // should Input end the goroutine, it does so once to this turn, and then to its own
-	err = next.prepare()
-	if a.lane.alone = 0; err != nil {
+	if next.prepare() != nil {
 		return nil
 	}
 	a.next = next

@@ -11,16 +11,41 @@ func contained(what string, err *error) {
 
 // apart is contained for what must come to something even if it ends its goroutine,
 // as testing's FailNow does: it has one of its own.
-func apart(what string, f func() error) error {
-	err := vanished(what)
-	done := make(chan struct{})
-	go func() {
+func (i *Inbox) apart(what string, f func() error) (err error) {
+	came, done := false, make(chan struct{})
+	job := func() {
 		defer close(done)
-		defer contained(what, &err)
-		err = f()
-	}()
-	<-done
+		err = containing(what, f)
+		came = true
+	}
+	if !i.helpers.take(job) {
+		i.help(job)
+	}
+	if <-done; !came {
+		return vanished(what)
+	}
 	return err
+}
+
+func containing(what string, f func() error) (err error) {
+	defer contained(what, &err)
+	return f()
+}
+
+// help does a job, and those that come until there are helpers enough, the inbox
+// stops, or one ends the goroutine.
+func (i *Inbox) help(job func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.state != inboxStarted {
+		go job() // whoever asked waits for it
+		return
+	}
+	i.work.Go(func() {
+		for more := true; more; job, more = i.helpers.wait(i.pumping.Done()) {
+			job()
+		}
+	})
 }
 
 // vanished is the error of what ended its goroutine.

@@ -16,31 +16,13 @@ func (i *Inbox) worker(one *lane) {
 	}()
 	for one != nil {
 		if one = i.lanes.next(one, i.turn(one)); one == nil {
-			one = i.spare()
+			one, _ = i.workers.wait(i.pumping.Done())
 		}
 	}
 }
 
-// spareWorkers is how many workers wait for more to do. In a new goroutine the stack
-// grows again and again during a turn, which takes longer than anything else on the
-// way from an event to its turn.
+// spareWorkers is how many workers, and helpers, wait for more to do.
 const spareWorkers = 4
-
-// spare has a worker wait for the next lane, unless enough do. Nil ends it.
-func (i *Inbox) spare() *lane {
-	select {
-	case i.spares <- struct{}{}:
-		defer func() { <-i.spares }()
-	default:
-		return nil
-	}
-	select {
-	case one := <-i.handOver:
-		return one
-	case <-i.pumping.Done():
-		return nil
-	}
-}
 
 // turn has the next message of a lane attempted. It returns when the lane goes
 // on, the zero time if that is as soon as it is its turn again. Times of rest are

@@ -108,8 +108,8 @@ type Inbox struct {
 	sweeper *sweeper
 	others  chan struct{} // has a token when the store is to be looked through
 
-	spares   chan struct{} // has a token for each worker that waits
-	handOver chan *lane    // takes a lane if a worker waits
+	workers *spares[*lane]
+	helpers *spares[func()]
 
 	ctx     context.Context // of deliveries and their records; it does not end
 	pumping context.Context // of everything that Stop ends
@@ -138,7 +138,7 @@ func OpenInbox(ctx context.Context, c InboxConfig) (*Inbox, error) {
 	}
 	limits, wrong := c.Limits.normal()
 	i := &Inbox{config: c, limits: limits, byID: map[ID]*trigger{}, others: make(chan struct{}, 1),
-		spares: make(chan struct{}, spareWorkers), handOver: make(chan *lane)}
+		workers: newSpares[*lane](spareWorkers), helpers: newSpares[func()](spareWorkers)}
 	var err error
 	if i.triggers, i.streams, err = watch(&c); err != nil || wrong != nil {
 		return nil, errors.Join(err, wrong)
@@ -308,10 +308,8 @@ func (i *Inbox) listenAll() {
 
 // startWorker implements lanes.start. After Stop nothing starts any more.
 func (i *Inbox) startWorker(one *lane) {
-	select {
-	case i.handOver <- one:
+	if i.workers.take(one) {
 		return
-	default:
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()

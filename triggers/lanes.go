@@ -28,8 +28,8 @@ type lanes struct {
 	held    int // bytes of messages that were just accepted, in all windows
 }
 
-// lane is a thread that has messages. The attempt, what is alone and what failed belong
-// to the worker that has the lane, everything else to lanes.
+// lane is a thread that has messages. The attempt and what failed belong to the
+// worker that has the lane, everything else to lanes.
 type lane struct {
 	thread  provider.ThreadID
 	state   laneState
@@ -42,7 +42,6 @@ type lane struct {
 	window  []*work  // the first messages, as far as they are in memory
 	failed  int      // times in a row that the store did not do
 	attempt *attempt // that is delivered; after its goroutine has ended, too
-	alone   uint64   // a message that begins with the end of no other, 0 for none
 }
 
 type laneState int

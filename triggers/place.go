@@ -151,7 +151,7 @@ func (i *Inbox) filter(t *trigger, ev Event) (ok bool, err error) {
 	if t.Filter == nil {
 		return true, nil
 	}
-	err = apart("Trigger.Filter", func() (err error) {
+	err = i.apart("Trigger.Filter", func() (err error) {
 		ok, err = t.Filter(ev)
 		return functionError("Trigger.Filter", err)
 	})
@@ -160,7 +160,7 @@ func (i *Inbox) filter(t *trigger, ev Event) (ok bool, err error) {
 
 func (i *Inbox) thread(t *trigger, ev Event) (thread provider.ThreadID, err error) {
 	if t.Thread != nil {
-		err = apart("Trigger.Thread", func() (err error) {
+		err = i.apart("Trigger.Thread", func() (err error) {
 			thread, err = t.Thread(ev)
 			return functionError("Trigger.Thread", err)
 		})
@@ -181,7 +181,7 @@ func (i *Inbox) input(t *trigger, ev Event) (text string, err error) {
 	if t.Input == nil {
 		return string(ev.Payload), nil
 	}
-	err = apart("Trigger.Input", func() (err error) {
+	err = i.apart("Trigger.Input", func() (err error) {
 		text, err = t.Input(ev)
 		return functionError("Trigger.Input", err)
 	})

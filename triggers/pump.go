@@ -139,7 +139,7 @@ func (i *Inbox) subscribe(ctx context.Context, s *stream, after Cursor) (sub pro
 func (i *Inbox) unsubscribe(ctx context.Context, s *stream, sub provider.Subscription) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 	defer cancel()
-	err := apart("the provider of "+string(s.connection), func() error { return sub.Close(ctx) })
+	err := i.apart("the provider of "+string(s.connection), func() error { return sub.Close(ctx) })
 	if err != nil {
 		i.warn(s.triggers[0], "subscription was not closed cleanly", err)
 	}
