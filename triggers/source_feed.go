@@ -141,9 +141,9 @@ func settle(handed []queued, stored bool) {
 func (f *feed) Batches() iter.Seq2[[]provider.Event, error] {
 	return func(yield func([]provider.Event, error) bool) {
 		f.read(provider.MaxBatch, func(handed []queued, err error) bool {
-			var batch []provider.Event
-			for _, q := range handed {
-				batch = append(batch, q.event)
+			batch := make([]provider.Event, len(handed))
+			for n, q := range handed {
+				batch[n] = q.event
 			}
 			return yield(batch, err)
 		})

@@ -1,9 +1,9 @@
 package triggers
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"runtime"
@@ -96,15 +96,32 @@ func (r *WebhookReceiver) read(w http.ResponseWriter, req *http.Request) ([]byte
 		_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // has the reading fail, if the server can
 	})
 	defer slow.Stop()
-	var buf bytes.Buffer
-	buf.Grow(int(min(max(req.ContentLength, 0), usualBody)) + bytes.MinRead)
-	if _, err := buf.ReadFrom(http.MaxBytesReader(w, req.Body, r.opts.MaxBody)); err != nil {
+	body, err := readAll(http.MaxBytesReader(w, req.Body, r.opts.MaxBody), int(min(max(req.ContentLength, 0), usualBody)))
+	if err != nil {
 		if _, long := errors.AsType[*http.MaxBytesError](err); long {
 			return nil, RefusedSize
 		}
 		return nil, RefusedBody
 	}
-	return buf.Bytes(), nil
+	return body, nil
+}
+
+// readAll is io.ReadAll of what probably has so many bytes: most bodies are short,
+// and kept.
+func readAll(from io.Reader, size int) ([]byte, error) {
+	all := make([]byte, 0, size+1) // one more, to see the end
+	for {
+		n, err := from.Read(all[len(all):cap(all)])
+		all = all[:len(all)+n]
+		switch {
+		case err == io.EOF:
+			return all, nil
+		case err != nil:
+			return nil, err
+		case len(all) == cap(all):
+			all = append(all, 0)[:len(all)]
+		}
+	}
 }
 
 // verify asks a verifier, whose own kinds of error are bad signatures.
