@@ -76,6 +76,9 @@ func (a *attempt) deliver() (err error) {
 // else writes waits for a transaction.
 func (a *attempt) prepare() (err error) {
 	w := a.work
+	if err := w.message.foreign(w.trigger); err != nil {
+		return final{err}
+	}
 	a.begun = w.standing
 	a.begun.State, a.begun.Begun, a.begun.Updated, a.begun.Next = Running, true, nanosOf(time.Now()), 0
 	a.begun.Attempts++

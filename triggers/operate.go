@@ -161,7 +161,8 @@ func find(tx store.Tx, id string) (*foundRecord, error) {
 // Retry has a dead message delivered again, with all its attempts and in its old
 // place in the thread. Of one that died because Filter or Thread failed, both are
 // asked anew; if the filter refuses it now, it is dropped. A message in another
-// state is EXECUTION_EXISTS, one whose trigger is not configured HARNESS_INVALID.
+// state is EXECUTION_EXISTS, one whose trigger is not configured, or listens to
+// something else now, HARNESS_INVALID.
 func (i *Inbox) Retry(ctx context.Context, id string) error {
 	before, err := i.findDead(ctx, id)
 	if err != nil {
@@ -171,6 +172,9 @@ func (i *Inbox) Retry(ctx context.Context, id string) error {
 	if t == nil {
 		return fault.New(fault.HarnessInvalid, "trigger %s of message %s is not configured", fault.Quote(string(before.message.Trigger)), fault.Quote(id)).
 			WithHint("Put the trigger back, or drop the message.")
+	}
+	if err := before.message.foreign(t); err != nil {
+		return err
 	}
 	message, next := *before.message, standing{State: Pending, Trigger: t.ID, At: before.standing.At, Begun: before.standing.Begun}
 	if message.Unplaced {

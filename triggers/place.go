@@ -93,6 +93,9 @@ func (i *Inbox) take(ctx context.Context, t *trigger, ev Event) (it item, taken 
 	}
 	now := time.Now()
 	m := stored{ID: messageID(&t.Trigger, id, idOf(seen)), Execution: newExecution(now), Trigger: t.ID, Connection: t.Connection, At: now}
+	if seen.Type != t.Event {
+		m.Listened = t.Event
+	}
 	it.trigger, it.content = t, digestOf(seen)
 	it.standing = standing{State: Pending, Trigger: t.ID, At: nanosOf(m.At), Updated: nanosOf(m.At)}
 	placed, ok, err := i.settleIn(ctx, t, seen)

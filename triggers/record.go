@@ -45,6 +45,9 @@ type stored struct {
 	Thread     provider.ThreadID    `json:"thread"`
 	Event      Event                `json:"event"`
 	At         time.Time            `json:"at"`
+	// Listened is the name of the event that was listened to, where that is not its
+	// type.
+	Listened string `json:"listened,omitempty"`
 	// Large is the length of a payload that is kept apart.
 	Large int `json:"large,omitempty"`
 	// Unplaced tells that Filter, Thread or sealing failed: the event is on the

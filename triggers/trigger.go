@@ -17,7 +17,8 @@ type (
 
 // ID names a trigger: a letter, then letters, digits, "_", "-" or ".", at most
 // 64 in all. Events that wait are stored under it, so a trigger that is renamed
-// is another one.
+// is another one. One that is moved to another connection or event gives up what
+// waits from before as dead.
 type ID string
 
 // Trigger has an event start a turn. Filter, Input and Thread are called on
