@@ -251,7 +251,7 @@ func (x *execution) joinTurn(ctx context.Context, all []*message) error {
 		return nil
 	}
 	ids := messageIDs(all)
-	return x.h.store.Update(ctx, func(tx store.Tx) error { return x.h.ledger.Assign(tx, x.id, ids...) })
+	return x.h.store.Update(ctx, func(tx store.Tx) error { return x.h.ledger.Join(tx, x.id, ids...) })
 }
 
 // empty notes that a thread has no history yet, which load need not look for.

@@ -11,6 +11,7 @@ import (
 	"github.com/bridle-dev/bridle/model/scripted"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/store"
+	"github.com/bridle-dev/bridle/triggers"
 )
 
 // hesitant is a model that calls a tool when it is told to go on, and never
@@ -99,5 +100,31 @@ func TestAMessageOfATurnThatEndedWithoutItHasATurnOfItsOwn(t *testing.T) {
 				t.Errorf("answered %+v, %v", r, err)
 			}
 		})
+	}
+}
+
+// TestNoMessageJoinsTheTurnOfAnEvent has one wait for the next round of a turn that
+// is started by an event.
+func TestNoMessageJoinsTheTurnOfAnEvent(t *testing.T) {
+	st, s := store.Memory(), newShaky(nil)
+	defer st.Close()
+	m := &hesitant{asked: make(chan struct{}), goOn: make(chan struct{}),
+		calls: scripted.New(scripted.CallTool("a_add", nil), scripted.Say("to the event"), scripted.Say("to you"))}
+	w := inhabit(t, harness.Config{Store: st, Connections: attached("a", s), Model: m})
+	id := w.ring(chime{N: 1})
+	<-m.asked
+	turn, err := w.h.Execute(t.Context(), "hello", &harness.ExecuteOptions{Thread: "ring", Message: "hello", Delivery: harness.BetweenRounds})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := range 3 {
+		if round > 0 {
+			<-m.asked
+		}
+		m.goOn <- struct{}{}
+	}
+	w.until(id, triggers.Done)
+	if r, err := turn.Wait(t.Context()); err != nil || r.Text != "to you" || r.Execution == w.message(id).Execution {
+		t.Errorf("answered %+v, %v", r, err)
 	}
 }

@@ -205,11 +205,11 @@ func (m *message) end(position uint64) {
 }
 
 // inject hands the messages that are waiting for the next model round to the
-// turn that runs.
+// turn that runs, unless that is an event's own.
 func (t *thread) inject(execution provider.ExecutionID) []*message {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.turn == nil || t.turn.execution != execution {
+	if t.turn == nil || t.turn.execution != execution || t.turn.delivery() != nil {
 		return nil
 	}
 	var taken []*message

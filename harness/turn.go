@@ -26,7 +26,7 @@ const (
 	// a turn.
 	NextTurn Delivery = ""
 	// BetweenRounds joins the turn that runs before its model is asked again,
-	// or the next turn if it is not.
+	// or the next turn if it is not, or if the turn that runs is that of an event.
 	BetweenRounds Delivery = "between-rounds"
 	// Interrupt aborts the turn that runs and goes first.
 	Interrupt Delivery = "interrupt"

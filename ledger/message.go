@@ -14,6 +14,7 @@ import (
 const (
 	messagesBucket = "ledger/messages"
 	waitingBucket  = "ledger/waiting" // by thread and order: those without an answer
+	joinedBucket   = "ledger/joined"  // by execution: messages that came to it later
 	threadsBucket  = "ledger/threads"
 	historyBucket  = "ledger/history" // by thread and order
 )

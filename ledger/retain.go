@@ -89,6 +89,9 @@ func (l *Ledger) remove(ctx context.Context, key string, id provider.ExecutionID
 				return err
 			}
 		}
+		if err := l.forgetJoined(tx, id); err != nil {
+			return err
+		}
 		for _, rec := range [][2]string{{executionsBucket, string(id)}, {attemptsBucket, string(id)}, {endedBucket, key}} {
 			if err := tx.Delete(rec[0], rec[1]); err != nil {
 				return err
