@@ -54,6 +54,7 @@ type execution struct {
 	spoken map[steps.Path][]model.Item // by model steps that run, for their records
 	held   map[string]*private         // what is leased, by the path of its lease
 	over   bool                        // nothing is leased any more
+	waits  map[*private]*waiter        // lines that want room, by what they want it for
 
 	crowded  map[string]*private // what earlier attempts leased, is gone, and has no room; set before steps run
 	recorded []*ledger.Entry     // of model steps of earlier attempts; set before steps run
@@ -271,7 +272,7 @@ func (r *runtime) Emit(ev event.Event) { r.x.emit(ev) }
 // so far, a spawned child with an empty one; neither adds to its parent's. Private
 // connections of its own it leases as it uses them.
 func (r *runtime) Fork(ctx context.Context, path steps.Path, kind steps.Kind) (steps.Runtime, func(error) error, error) {
-	fork := &runtime{x: r.x, leases: &leases{x: r.x, up: r.leases, line: string(path)}, log: newConversation(r.log.view()), line: string(path)}
+	fork := &runtime{x: r.x, leases: &leases{x: r.x, up: r.leases, line: string(path), spawned: kind == steps.KindSpawn}, log: newConversation(r.log.view()), line: string(path)}
 	if kind == steps.KindSpawn {
 		fork.log = newConversation(nil)
 	}

@@ -20,6 +20,8 @@ type leases struct {
 	up   *leases // of the line it began on; nil of the execution's own
 	line string  // its path, "" of the execution's own
 
+	spawned bool // it is a child's, for which the line that it began on waits
+
 	mu  sync.Mutex
 	own map[connection.Name]*private
 }
@@ -37,6 +39,8 @@ type private struct {
 
 	spare bool // it was leased again and is as good as another; set before steps run
 	given bool // it is being given back; guarded by x.mu
+
+	line *leases // that has it, nil until it has begun; guarded by x.mu
 }
 
 func newPrivate(x *execution, line string, w *wish) *private {
@@ -86,7 +90,7 @@ func (l *leases) get(ctx context.Context, w *wish) (*supervisor, error) {
 		return nil, ended(ctx)
 	}
 	if p.sup == nil {
-		if err := p.acquire(ctx, "", func(int) error { return asks.makeRoom(ctx, w) }); err != nil {
+		if err := asks.acquire(ctx, p); err != nil {
 			return nil, err
 		}
 	}
@@ -128,6 +132,9 @@ func (l *leases) slot(w *wish) (p, old *private, err error) {
 		l.own = map[connection.Name]*private{}
 	}
 	l.own[w.name] = p
+	l.x.mu.Lock()
+	defer l.x.mu.Unlock()
+	p.line = l
 	return p, old, nil
 }
 
@@ -229,6 +236,7 @@ func (p *private) hold(sup *supervisor, lease *pool.Lease) error {
 	}
 	x.held[p.path] = p
 	p.sup, p.lease = sup, lease
+	delete(x.waits, p)
 	return nil
 }
 

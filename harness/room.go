@@ -12,7 +12,7 @@ import (
 // use if what is there belongs to lines that go on for as long as this one.
 func (l *leases) makeRoom(ctx context.Context, w *wish) error {
 	w.pool.unpark(ctx)
-	held := 0
+	held, x := 0, l.x
 	for ; l != nil; l = l.up {
 		for _, p := range l.all() {
 			if p.wish.pool == w.pool {
@@ -20,10 +20,11 @@ func (l *leases) makeRoom(ctx context.Context, w *wish) error {
 			}
 		}
 	}
-	if held < w.pool.most() {
-		return nil
+	if held >= w.pool.most() {
+		return w.pool.crowded()
 	}
-	return w.pool.crowded()
+	x.unjam(w.pool)
+	return nil
 }
 
 // most is how many connections there may be at once.
@@ -31,7 +32,8 @@ func (p *pooled) most() int { return p.entry.entry.Pool.Max }
 
 // crowded is the error of a line for which there cannot be room.
 func (p *pooled) crowded() error {
-	return fault.New(fault.PoolTimeout, "all connections that there may be at once, %d, belong to steps that wait for this one", p.most()).
+	return fault.New(fault.PoolTimeout, "all connections of pool %s that there may be at once, %d, belong to steps that wait for this one",
+		fault.Quote(string(p.entry.name)), p.most()).
 		WithHint("Raise Pool.Max, or let steps share a connection by using the same handle.")
 }
 
