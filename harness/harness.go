@@ -363,12 +363,18 @@ const (
 	// cutLimit is how long connections are kept for work that was cut, so that it
 	// can tell its peers. Work that ignores its context does not get longer.
 	cutLimit = 5 * time.Second
+	// poolLimit is how long leased connections have for their release as the harness
+	// closes. It leaves pools the time to cut what takes longer.
+	poolLimit = closeLimit - 4*time.Second
 )
 
 // Close cuts what runs, releases every connection, and returns when that is
 // done, ctx ends, or 20 seconds have passed, whichever is first. Everything is
 // closed even if a part fails; the first failure comes first in the error.
-// Closing again returns what the first Close came to.
+// The release of a leased connection that takes longer than 16 seconds is cut: what
+// is left of it is ended when its lease is reclaimed, as after a crash. So nothing
+// runs on after Close but what ignores its context. If ctx ends before that, closing
+// goes on. Closing again returns what the first Close came to.
 func (h *AgentHarness) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, closeLimit)
 	defer cancel()
@@ -392,13 +398,19 @@ func (h *AgentHarness) Close(ctx context.Context) error {
 // shut does the closing. It goes on if the caller of Close gave up.
 func (h *AgentHarness) shut(ctx context.Context, done chan struct{}) {
 	defer close(done)
+	began := h.clock()
 	ctx, cancel := context.WithTimeout(ctx, closeLimit)
 	defer cancel()
 	h.cut(fault.New(fault.Closed, "harness %q was closed", h.config.Name))
 	brief, stop := context.WithTimeout(ctx, cutLimit)
 	defer stop()
 	err := errors.Join(h.inbound.stop(brief), h.idle(brief))
-	released := errors.Join(h.scope.stop(ctx), h.closePools(ctx))
+	var left error
+	var pools sync.WaitGroup
+	pools.Go(func() { left = h.closePools(ctx, began) })
+	released := h.scope.stop(ctx)
+	pools.Wait()
+	released = errors.Join(released, left)
 	if err != nil {
 		err = h.idle(ctx)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/bridle-dev/bridle/connection"
 	"github.com/bridle-dev/bridle/event"
@@ -86,17 +87,23 @@ func (h *AgentHarness) openPools() error {
 }
 
 // closePools ends everything that was leased and forgets this process as an
-// owner of leases; what is not forgotten is when the next start finds it dead.
-func (h *AgentHarness) closePools(ctx context.Context) error {
+// owner of leases; what is not forgotten is when the next start finds it dead. began
+// is when the harness began to close.
+func (h *AgentHarness) closePools(ctx context.Context, began time.Time) error {
 	h.opening.Lock()
 	defer h.opening.Unlock()
 	if h.owner == nil {
 		return nil
 	}
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(h.pools)) {
-		errs = append(errs, h.pools[name].pool.Load().Close(ctx))
+	brief, cancel := context.WithTimeout(ctx, poolLimit-h.since(began))
+	defer cancel()
+	names := slices.Sorted(maps.Keys(h.pools))
+	errs := make([]error, len(names))
+	var closing sync.WaitGroup
+	for i, name := range names {
+		closing.Go(func() { errs[i] = h.pools[name].pool.Load().Close(brief) })
 	}
+	closing.Wait()
 	if err := h.owner.Close(ctx); err != nil {
 		h.log.Warn("this process could not be struck off the owners of leases", "error", h.chain.Error(err))
 	}

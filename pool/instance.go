@@ -175,7 +175,7 @@ func (p *Pool) letGo(conn provider.Conn) bool {
 	if !ok {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), releaseLimit)
+	ctx, cancel := context.WithTimeout(p.ends, releaseLimit)
 	defer cancel()
 	_, _, err := guard(ctx, p, func(ctx context.Context) (struct{}, error) { return struct{}{}, d.Detach(ctx) }, nil)
 	return err == nil
@@ -214,10 +214,17 @@ func (p *Pool) endProcesses(rec *record) (note, err error) {
 // release releases a connection, and reports whether the provider may still be
 // at it.
 func (p *Pool) release(conn provider.Conn) (hung bool, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), releaseLimit)
+	ctx := p.ends
+	if ctx.Err() != nil { // its provider made it in spite of the end of its context: nobody waits for that
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, releaseLimit)
 	defer cancel()
 	_, hung, err = guard(ctx, p, func(ctx context.Context) (struct{}, error) { return struct{}{}, conn.Release(ctx) }, nil)
-	return hung || err != nil && ctx.Err() != nil, err
+	if err == nil || ctx.Err() == nil {
+		return hung, err
+	}
+	return true, p.fail(fault.Timeout, "connection was not released in time: %w", err)
 }
 
 // guard calls a provider. One that does not return soon after ctx ended is left

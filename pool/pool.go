@@ -27,7 +27,8 @@ const (
 
 	// makeLimit bounds Provision and Reattach, which may install something first.
 	makeLimit = 2 * time.Minute
-	// releaseLimit bounds Release, which providers bound themselves.
+	// releaseLimit bounds Release, which providers bound themselves. Close may have
+	// less.
 	releaseLimit = 30 * time.Second
 	// patience is how long a provider may take to return once its context ended.
 	patience = time.Second
@@ -67,6 +68,8 @@ type Pool struct {
 
 	ctx    context.Context // ends with Close; nobody else's would do for what the pool does by itself
 	cancel context.CancelCauseFunc
+	ends   context.Context // of releases; ends with the time that Close has
+	cut    context.CancelCauseFunc
 	tasks  sync.WaitGroup // the loop, and what is being made or ended; grows under mu only while not closed
 
 	mu         sync.Mutex
@@ -133,6 +136,7 @@ func build(c Config) (*Pool, error) {
 		held: map[string]*instance{}, reclaiming: map[string]bool{}, seen: map[string]sighting{}}
 	// The pool outlives whoever makes it; Close ends this.
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	p.ends, p.cut = context.WithCancelCause(context.WithoutCancel(p.ctx))
 	return p, nil
 }
 
@@ -151,10 +155,11 @@ func (p *Pool) Status() connection.PoolStatus {
 }
 
 // Close refuses requests, those in the queue included, ends all instances of
-// this process and returns when they are gone or ctx ends. Kept ones that can be
-// left to a Reattacher (provider.Detacher) go on waiting for their resume. What
-// could not be ended is reclaimed by others, or reaped. It is bounded, and closing
-// twice is no error.
+// this process and returns when they are gone or, a moment after ctx ended, cut:
+// then only a provider that ignores its context is still at it. Kept ones that can
+// be left to a Reattacher (provider.Detacher) go on waiting for their resume. What
+// could not be ended is reclaimed by others, or reaped; a timeout tells of it. It is
+// bounded, and closing twice is no error.
 func (p *Pool) Close(ctx context.Context) error {
 	p.mu.Lock()
 	first := !p.closed
@@ -175,9 +180,7 @@ func (p *Pool) Close(ctx context.Context) error {
 		p.tasks.Wait()
 		close(done)
 	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
+	if !p.ended(ctx, done) {
 		return fault.New(fault.Timeout, "pool has not ended: %w", context.Cause(ctx)).At(p.config.Name, "")
 	}
 	var errs []error
@@ -185,6 +188,25 @@ func (p *Pool) Close(ctx context.Context) error {
 		errs = append(errs, i.outcome())
 	}
 	return errors.Join(errs...)
+}
+
+// ended waits for all tasks, and cuts releases when ctx ends. It reports whether
+// nothing is left.
+func (p *Pool) ended(ctx context.Context, done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+	}
+	p.cut(fault.New(fault.Timeout, "pool closes: %w", context.Cause(ctx)).At(p.config.Name, ""))
+	wait := time.NewTimer(2 * patience) // that of guard, and for what is written then
+	defer wait.Stop()
+	select {
+	case <-done:
+		return true
+	case <-wait.C:
+		return false
+	}
 }
 
 // fail is an error of this pool.

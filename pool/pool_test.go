@@ -214,6 +214,35 @@ func TestAPanickingProviderIsContained(t *testing.T) {
 	wantCode(t, err, fault.Panicked) // and not pool_timeout
 }
 
+func TestCloseCutsReleasesWhenItsTimeIsOver(t *testing.T) {
+	bubble(t, func(t *testing.T, s store.Store) {
+		w := process(t, s)
+		slow, over := newConn("slow"), make(chan struct{})
+		slow.release = func(ctx context.Context) error {
+			defer close(over)
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		p := w.pool(&fake{provision: func(context.Context) (provider.Conn, error) { return slow, nil }}, 1)
+		acquire(t, p, pool.Request{})
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		began := time.Now()
+		wantCode(t, p.Close(ctx), fault.Timeout)
+		if took := time.Since(began); took != 5*time.Second {
+			t.Errorf("closed after %s", took)
+		}
+		select {
+		case <-over:
+		default:
+			t.Error("the release runs on")
+		}
+		if n := leases(t, s); n != 1 {
+			t.Errorf("%d leases are left for whoever reclaims them", n)
+		}
+	})
+}
+
 func TestCloseEndsWhatIsOut(t *testing.T) {
 	bubble(t, func(t *testing.T, s store.Store) {
 		w := process(t, s)
