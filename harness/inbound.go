@@ -31,7 +31,7 @@ func (h *AgentHarness) openInbox(ctx context.Context) error {
 	var err error
 	in.inbox, err = triggers.OpenInbox(ctx, triggers.InboxConfig{
 		Store: h.store, Triggers: all, Limits: h.config.Inbox, Provider: h.providerOf, Args: in.args,
-		Listen: in.listen, See: in.see, Seal: in.seal, Natural: in.natural, Clean: h.chain.Error, Deliver: in.deliver, Emit: in.emit,
+		Listen: in.listen, See: in.see, Seal: in.seal, Release: in.release, Natural: in.natural, Clean: h.chain.Error, Deliver: in.deliver, Emit: in.emit,
 	})
 	h.inbound = in
 	return err
@@ -136,12 +136,19 @@ func (in *inbound) see(_ context.Context, t *triggers.Trigger, ev triggers.Event
 	return seen, nil
 }
 
-// seal takes an event the rest of the way. Blobs in it belong to the trigger.
-func (in *inbound) seal(ctx context.Context, t *triggers.Trigger, thread ThreadID, ev triggers.Event) (triggers.Event, error) {
+// seal takes an event the rest of the way. Blobs in it belong to its execution, with
+// which they are collected.
+func (in *inbound) seal(ctx context.Context, t *triggers.Trigger, at triggers.Place, ev triggers.Event) (triggers.Event, error) {
 	call := in.call(t)
-	call.Thread, call.Execution = thread, ExecutionID("trigger-"+string(t.ID))
+	call.Thread, call.Execution = at.Thread, at.Execution
 	r, _, _ := in.seeing(t, call)
 	return in.h.chain.SealEvent(ctx, r, ev)
+}
+
+// release collects the blobs of an execution that will not be.
+func (in *inbound) release(ctx context.Context, id ExecutionID) error {
+	_, err := in.h.blobs.Collect(ctx, string(id))
+	return err
 }
 
 // start begins to listen, if there are triggers: without them nothing comes in,

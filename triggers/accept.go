@@ -55,6 +55,7 @@ func (i *Inbox) accept(ctx context.Context, all []arrival) error {
 	}
 	i.tellAccepted(all, moved) // before their turns begin
 	i.intake.end(fresh, false)
+	i.release(ctx, unstored(all)...)
 	return nil
 }
 

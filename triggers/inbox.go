@@ -41,9 +41,14 @@ type InboxConfig struct {
 	// after closed, store_failed, cancelled, timeout, not_sent and
 	// connection_unavailable it is asked for again. Nil leaves events as they are.
 	See func(ctx context.Context, t *Trigger, ev Event) (Event, error)
-	// Seal makes the references in an event good for a thread. Errors as See. Nil
+	// Seal makes the references in an event good for a thread, and puts away what
+	// does not belong into a record, for the event's execution. Errors as See. Nil
 	// leaves events as they are.
-	Seal func(ctx context.Context, t *Trigger, thread provider.ThreadID, ev Event) (Event, error)
+	Seal func(ctx context.Context, t *Trigger, at Place, ev Event) (Event, error)
+	// Release lets go of what Seal put away for an execution that never began and
+	// never will: that of an event which was known already, or is removed. What
+	// executions that began have is the caller's. Nil does nothing.
+	Release func(ctx context.Context, id provider.ExecutionID) error
 	// Natural is the thread that the event's profile names, if it names one. Nil
 	// names none.
 	Natural func(t *Trigger, ev Event) (provider.ThreadID, bool)
@@ -59,6 +64,12 @@ type InboxConfig struct {
 	Emit func(event.Event)
 	// Limits bound the inbox.
 	Limits InboxLimits
+}
+
+// Place is where an event belongs.
+type Place struct {
+	Thread    provider.ThreadID
+	Execution provider.ExecutionID // its one execution, which may never begin
 }
 
 // InboxLimits bound an inbox. Zero values are the defaults; negative ones are

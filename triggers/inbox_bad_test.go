@@ -149,7 +149,7 @@ func TestBadInputHasItsAnswer(t *testing.T) {
 				}
 				w := newWorld(t, memory(t), one)
 				w.cfg.See = forBad(c.see)
-				w.cfg.Seal = func(ctx context.Context, one *triggers.Trigger, _ provider.ThreadID, ev provider.Event) (provider.Event, error) {
+				w.cfg.Seal = func(ctx context.Context, one *triggers.Trigger, _ triggers.Place, ev provider.Event) (provider.Event, error) {
 					return forBad(c.seal)(ctx, one, ev)
 				}
 				w.start()

@@ -72,11 +72,11 @@ func TestAMendedFilterOrThreadIsAskedAnew(t *testing.T) {
 		}
 		one.Thread = func(provider.Event) (provider.ThreadID, error) { return "right", nil }
 		w := newWorld(t, s, one)
-		w.cfg.Seal = func(_ context.Context, _ *triggers.Trigger, thread provider.ThreadID, ev provider.Event) (provider.Event, error) {
+		w.cfg.Seal = func(_ context.Context, _ *triggers.Trigger, at triggers.Place, ev provider.Event) (provider.Event, error) {
 			if string(ev.Payload) == `"sealed for right"` {
 				t.Error("sealed twice")
 			}
-			ev.Payload = []byte(`"sealed for ` + thread + `"`)
+			ev.Payload = []byte(`"sealed for ` + at.Thread + `"`)
 			return ev, nil
 		}
 		one.Input = nil

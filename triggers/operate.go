@@ -178,7 +178,7 @@ func (i *Inbox) Retry(ctx context.Context, id string) error {
 	}
 	message, next := *before.message, standing{State: Pending, Trigger: t.ID, At: before.standing.At, Begun: before.standing.Begun}
 	if message.Unplaced {
-		at, ok, err := i.settleIn(ctx, t, message.Event)
+		at, ok, err := i.settleIn(ctx, t, message.Execution, message.Event)
 		switch {
 		case err != nil:
 			return err

@@ -1,6 +1,7 @@
 package triggers
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -98,17 +99,19 @@ func (i *Inbox) take(ctx context.Context, t *trigger, ev Event) (it item, taken 
 	}
 	it.trigger, it.content = t, digestOf(seen)
 	it.standing = standing{State: Pending, Trigger: t.ID, At: nanosOf(m.At), Updated: nanosOf(m.At)}
-	placed, ok, err := i.settleIn(ctx, t, seen)
+	placed, ok, err := i.settleIn(ctx, t, m.Execution, seen)
 	switch {
 	case passing(err):
+		i.release(ctx, m.Execution)
 		return it, false, err
 	case err != nil:
-		m.Unplaced, m.Thread, m.Event = true, ownThread(t), seen
+		m.Unplaced, m.Kept, m.Thread, m.Event = true, true, ownThread(t), seen
 		it.standing.State, it.standing.Err = Dead, i.brief(err)
 	case !ok:
 		return it, false, nil
 	default:
 		m.Thread, m.Event = placed.thread, placed.event
+		m.Kept = !bytes.Equal(seen.Payload, placed.event.Payload)
 	}
 	it.message, it.standing.Thread = m, m.Thread
 	it.record, it.apart, err = m.bytes()
@@ -123,14 +126,14 @@ type spot struct {
 
 // settleIn asks the trigger's functions about an event and seals it for its
 // thread. ok is false if it is not for this trigger.
-func (i *Inbox) settleIn(ctx context.Context, t *trigger, ev Event) (at spot, ok bool, err error) {
+func (i *Inbox) settleIn(ctx context.Context, t *trigger, id provider.ExecutionID, ev Event) (at spot, ok bool, err error) {
 	if ok, err = i.filter(t, ev); err != nil || !ok {
 		return at, false, err
 	}
 	if at.thread, err = i.thread(t, ev); err != nil {
 		return at, false, err
 	}
-	at.event, err = i.seal(ctx, t, at.thread, ev)
+	at.event, err = i.seal(ctx, t, Place{Thread: at.thread, Execution: id}, ev)
 	return at, err == nil, err
 }
 
@@ -142,12 +145,12 @@ func (i *Inbox) see(ctx context.Context, t *trigger, ev Event) (seen Event, err 
 	return i.config.See(ctx, &t.Trigger, ev)
 }
 
-func (i *Inbox) seal(ctx context.Context, t *trigger, thread provider.ThreadID, ev Event) (sealed Event, err error) {
+func (i *Inbox) seal(ctx context.Context, t *trigger, at Place, ev Event) (sealed Event, err error) {
 	if i.config.Seal == nil {
 		return ev, nil
 	}
 	defer contained("the sealing of an event", &err)
-	return i.config.Seal(ctx, &t.Trigger, thread, ev)
+	return i.config.Seal(ctx, &t.Trigger, at, ev)
 }
 
 func (i *Inbox) filter(t *trigger, ev Event) (ok bool, err error) {

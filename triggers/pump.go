@@ -165,10 +165,10 @@ func (i *Inbox) store(ctx context.Context, s *stream, events []Event) error {
 	all := make([]arrival, len(events))
 	for n, ev := range events {
 		a, err := i.arrive(ctx, s, ev)
-		if err != nil {
+		if all[n] = a; err != nil {
+			i.release(ctx, unstored(all[:n+1])...)
 			return err
 		}
-		all[n] = a
 	}
 	return i.accept(ctx, all)
 }

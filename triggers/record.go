@@ -53,6 +53,8 @@ type stored struct {
 	// Unplaced tells that Filter, Thread or sealing failed: the event is on the
 	// trigger's own thread and not sealed.
 	Unplaced bool `json:"unplaced,omitempty"`
+	// Kept tells that something may be put away for the execution.
+	Kept bool `json:"kept,omitempty"`
 }
 
 // standing is where a message is in its life, as it is kept.

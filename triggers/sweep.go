@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/store"
 )
 
@@ -161,11 +162,11 @@ func eachRecord(ctx context.Context, s store.Store, bucket string, f func(store.
 // known.
 func (s *sweeper) remove(ctx context.Context, old []outcome) error {
 	for some := range slices.Chunk(old, sweepSize) {
-		var gone map[ID]int
+		var gone swept
 		err := s.inbox.config.Store.Update(ctx, func(tx store.Tx) error {
-			gone = map[ID]int{}
+			gone = swept{dead: map[ID]int{}}
 			for _, o := range some {
-				if err := removeMessage(tx, o, gone); err != nil {
+				if err := gone.remove(tx, o); err != nil {
 					return err
 				}
 			}
@@ -174,7 +175,8 @@ func (s *sweeper) remove(ctx context.Context, old []outcome) error {
 		if err != nil {
 			return err
 		}
-		for id, n := range gone {
+		s.inbox.release(ctx, gone.unbegun...)
+		for id, n := range gone.dead {
 			if t := s.inbox.byID[id]; t != nil {
 				t.book.add(func(b *TriggerStatus) { b.Dead -= n })
 			}
@@ -183,8 +185,14 @@ func (s *sweeper) remove(ctx context.Context, old []outcome) error {
 	return nil
 }
 
-// removeMessage removes one message, and counts it in dead if it is dead.
-func removeMessage(tx store.Tx, o outcome, dead map[ID]int) error {
+// swept is what a transaction removes.
+type swept struct {
+	dead    map[ID]int             // how many dead messages, by trigger
+	unbegun []provider.ExecutionID // that never began, and have something put away
+}
+
+// remove removes one message.
+func (gone *swept) remove(tx store.Tx, o outcome) error {
 	key := orderKey(o.seq)
 	now, ok, err := fetch[standing](tx, endedBucket, key)
 	if err != nil || !ok || !now.Updated.time().Equal(o.at) {
@@ -205,9 +213,12 @@ func removeMessage(tx store.Tx, o outcome, dead map[ID]int) error {
 		if err := writeRecord(tx, forgetBucket, key, forgotten{ID: m.ID, At: m.At}); err != nil {
 			return err
 		}
+		if m.Kept && !now.Begun {
+			gone.unbegun = append(gone.unbegun, m.Execution)
+		}
 	}
 	if now.State == Dead {
-		dead[now.Trigger]++
+		gone.dead[now.Trigger]++
 	}
 	if err := tx.Delete(messagesBucket, key); err != nil {
 		return err
