@@ -12,7 +12,7 @@ import (
 type conversation struct {
 	mu       sync.Mutex
 	base     []model.Item // what was there before this run; shared with others
-	own      []model.Item // what this run appended
+	own      []model.Item // what this run appended; the end of whole if that is there
 	whole    []model.Item // both, once somebody wanted to see them; nil before
 	replaced bool         // base is not what it was given any more
 	known    int          // how many credentials the items were looked through for
@@ -25,10 +25,12 @@ func newConversation(history []model.Item) *conversation {
 func (c *conversation) append(items ...model.Item) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.own = append(c.own, items...)
-	if c.whole != nil {
-		c.whole = append(c.whole, items...)
+	if c.whole == nil {
+		c.own = append(c.own, items...)
+		return
 	}
+	c.whole = append(c.whole, items...)
+	c.own = c.whole[len(c.base):]
 }
 
 // view returns all items, without copying them more than once; appending to it
@@ -43,6 +45,7 @@ func (c *conversation) view() []model.Item {
 		return slices.Clip(c.own)
 	case c.whole == nil:
 		c.whole = slices.Concat(c.base, c.own)
+		c.own = c.whole[len(c.base):]
 	}
 	return slices.Clip(c.whole)
 }

@@ -33,8 +33,9 @@ type dialogue struct {
 	req   model.Request
 	tools map[string]tool
 	round int
-	known int  // how many credentials the tools were looked through for
-	named bool // a blob of the thread has a name that models know
+	at    string // path of the round
+	known int    // how many credentials the tools were looked through for
+	named bool   // a blob of the thread has a name that models know
 }
 
 // Model implements steps.Runtime.
@@ -52,11 +53,11 @@ func (r *runtime) Model(ctx context.Context, path steps.Path, s *steps.CallModel
 	}
 	repairs := 0
 	for {
-		reply, err := d.next(ctx)
+		reply, called, err := d.next(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if len(reply.Calls()) > 0 {
+		if called {
 			continue
 		}
 		answer, err := d.answer(reply)
@@ -121,12 +122,11 @@ func (d *dialogue) say(items ...model.Item) {
 	d.r.x.add(d.r.log, items...)
 }
 
-func (d *dialogue) roundPath() string { return string(d.path) + "/round#" + strconv.Itoa(d.round) }
-
-// next is one round: ask, and run what the model calls. A round that an earlier
-// attempt recorded is not asked again.
-func (d *dialogue) next(ctx context.Context) (*model.Reply, error) {
+// next is one round: ask, and run what the model calls, if it calls something. A
+// round that an earlier attempt recorded is not asked again.
+func (d *dialogue) next(ctx context.Context) (reply *model.Reply, called bool, err error) {
 	d.round++
+	d.at = string(d.path) + "/round#" + strconv.Itoa(d.round)
 	limit := d.s.MaxRounds
 	if limit == 0 {
 		limit = defaultRounds
@@ -136,16 +136,16 @@ func (d *dialogue) next(ctx context.Context) (*model.Reply, error) {
 		r, err = d.fresh(ctx, d.round > limit)
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	d.req.ToolChoice = model.ToolChoice{}
 	calls := r.Reply.Calls()
 	if d.round > limit && len(calls) > 0 {
-		return nil, fault.New(fault.LoopExhausted, "model still calls tools after %d rounds", limit).
+		return nil, false, fault.New(fault.LoopExhausted, "model still calls tools after %d rounds", limit).
 			WithHint("Raise CallModel.MaxRounds, or give the model a smaller task.")
 	}
 	d.say(r.Reply.Items...)
-	return r.Reply, d.runAll(ctx, calls)
+	return r.Reply, len(calls) > 0, d.runAll(ctx, calls)
 }
 
 // fresh asks the model for one round and records it before anyone acts on it.
@@ -201,7 +201,7 @@ func (d *dialogue) runAll(ctx context.Context, calls []model.Item) error {
 
 // once runs a call, unless an earlier attempt recorded what came of it.
 func (d *dialogue) once(ctx context.Context, c model.Item) (model.Item, error) {
-	path := d.roundPath() + "/" + c.CallID
+	path := d.at + "/" + c.CallID
 	known, err := d.recallResult(path)
 	if err != nil {
 		return model.Item{}, err
@@ -209,7 +209,7 @@ func (d *dialogue) once(ctx context.Context, c model.Item) (model.Item, error) {
 	if known != nil {
 		return *known, nil
 	}
-	it := d.run(ctx, c)
+	it := d.run(ctx, path, c)
 	it.ID = d.r.x.itemID()
 	return it, d.keepResult(ctx, path, &it)
 }
@@ -253,7 +253,7 @@ func (d *dialogue) own(reply *model.Reply) *model.Reply {
 }
 
 // run runs one tool call of the model and returns its result for the model.
-func (d *dialogue) run(ctx context.Context, c model.Item) model.Item {
+func (d *dialogue) run(ctx context.Context, path string, c model.Item) model.Item {
 	t, ok := d.tools[c.Name]
 	if !ok {
 		t, ok = d.tools[sanitize(c.Name)]
@@ -262,14 +262,13 @@ func (d *dialogue) run(ctx context.Context, c model.Item) model.Item {
 		return model.Result(c.CallID, c.Name, "Error: "+d.noTool(c.Name), true)
 	}
 	args := c.Args
-	path := steps.Path(d.roundPath() + "/" + c.CallID)
-	call := gates.Call{Args: args, Source: gates.SourceModel, Step: string(path), CallID: c.CallID,
+	call := gates.Call{Args: args, Source: gates.SourceModel, Step: path, CallID: c.CallID,
 		Key: toolKey(d.r.x.id, c.CallID)}
 	switch {
 	case t.page:
 		return d.page(ctx, c, call)
 	case t.fn != nil:
-		return d.result(ctx, c, &call, d.r.tool(ctx, path, t.fn, call), 0)
+		return d.result(ctx, c, &call, d.r.tool(ctx, steps.Path(path), t.fn, call), 0)
 	}
 	call.Connection, call.Op = t.op.connection, t.op.op
 	out := d.r.x.call(ctx, &wanted{sup: t.sup, at: d.r.leases, call: call, grants: d.offers})

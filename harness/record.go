@@ -150,7 +150,7 @@ func readRound(raw json.RawMessage) (*round, error) {
 
 // recall returns what an earlier attempt recorded of this round.
 func (d *dialogue) recall() (*round, error) {
-	e := d.r.x.rec.Meet(d.roundPath(), ledger.KindRound)
+	e := d.r.x.rec.Meet(d.at, ledger.KindRound)
 	if e == nil {
 		return nil, nil
 	}
@@ -162,7 +162,7 @@ func (d *dialogue) recall() (*round, error) {
 		return nil, err
 	}
 	d.say(r.Injected...)
-	d.r.x.emit(event.Event{Type: event.StepReplayed, Step: d.roundPath(), Round: d.round, Usage: &r.Reply.Usage})
+	d.r.x.emit(event.Event{Type: event.StepReplayed, Step: d.at, Round: d.round, Usage: &r.Reply.Usage})
 	return r, nil
 }
 
@@ -172,7 +172,7 @@ func (d *dialogue) record(ctx context.Context, r *round) error {
 		return nil
 	}
 	clean := &round{Injected: d.r.x.h.redactor().items(r.Injected), Reply: r.Reply}
-	return d.r.x.rec.Settle(context.WithoutCancel(ctx), ledger.Entry{Path: d.roundPath(), Output: encode(clean)})
+	return d.r.x.rec.Settle(context.WithoutCancel(ctx), ledger.Entry{Path: d.at, Output: encode(clean)})
 }
 
 // recallResult returns what an earlier attempt told the model about a call.
