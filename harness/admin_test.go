@@ -5,13 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"unicode"
 
@@ -26,6 +24,7 @@ import (
 	"github.com/bridle-dev/bridle/secrets"
 	"github.com/bridle-dev/bridle/steps"
 	"github.com/bridle-dev/bridle/store"
+	"github.com/bridle-dev/bridle/store/storetest"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -306,34 +305,8 @@ func TestTheSocketOfTheExampleIsPrivate(t *testing.T) {
 	}
 }
 
-// visits is a store that counts the records that scans visit.
-type visits struct {
-	store.Store
-	n atomic.Int64
-}
-
-type visitsTx struct {
-	store.Tx
-	of *visits
-}
-
-func (v *visits) View(ctx context.Context, f func(store.Tx) error) error {
-	return v.Store.View(ctx, func(tx store.Tx) error { return f(visitsTx{tx, v}) })
-}
-
-func (tx visitsTx) Scan(bucket string, r store.Range) iter.Seq2[store.Record, error] {
-	return func(yield func(store.Record, error) bool) {
-		for rec, err := range tx.Tx.Scan(bucket, r) {
-			tx.of.n.Add(1)
-			if !yield(rec, err) {
-				return
-			}
-		}
-	}
-}
-
 func TestAdminReadsOnlyThePageThatIsAskedFor(t *testing.T) {
-	st := &visits{Store: store.Memory()}
+	st := &storetest.Counter{Store: store.Memory()}
 	defer st.Close()
 	h := open(t, harness.Config{Store: st})
 	l, err := ledger.Open(t.Context(), st)
@@ -347,13 +320,13 @@ func TestAdminReadsOnlyThePageThatIsAskedFor(t *testing.T) {
 		}
 	}
 	for _, after := range []string{"", "x2500", "x4889"} {
-		before := st.n.Load()
+		before := st.Visited.Load()
 		var page struct {
 			Executions []any
 			Next       string
 		}
 		admin(t, h.Admin(), "GET", "/executions?limit=100&after="+after, "", 200, &page)
-		if n := st.n.Load() - before; n > 200 || len(page.Executions) != 100 || page.Next == "" {
+		if n := st.Visited.Load() - before; n > 200 || len(page.Executions) != 100 || page.Next == "" {
 			t.Errorf("after %q: %d records were read for %d executions, next %q", after, n, len(page.Executions), page.Next)
 		}
 	}

@@ -411,18 +411,16 @@ func TestFailedPathsMakeRoom(t *testing.T) {
 	nothingLeft(t, h, f)
 }
 
-func TestARunThatIsCutFindsItsThingAgain(t *testing.T) {
-	f, st := newFarm(""), store.Memory()
-	defer st.Close()
-	h := open(t, harness.Config{Store: st, Connections: farming(f, 2)})
-	app := private("app", connection.FreshRun)
-	hangs := make(chan struct{})
-	s := steps.Sequence{ID: "s", Steps: []steps.Step{does("a", app, "x"), steps.Func("hang", func(c steps.Context, _ any) (any, error) {
+// cutInMidst closes a harness in the midst of a run that has done something with a
+// thing.
+func cutInMidst(t *testing.T, h *harness.AgentHarness, app *connection.Handle) {
+	t.Helper()
+	hangs, ended := make(chan struct{}), make(chan error)
+	s := sequence("s", does("a", app, "x"), then("hang", func(c steps.Context) error {
 		close(hangs)
 		<-c.Done()
-		return nil, context.Cause(c)
-	})}}
-	ended := make(chan error)
+		return context.Cause(c)
+	}))
 	go func() {
 		_, err := h.Run(t.Context(), s, nil, in1())
 		ended <- err
@@ -434,12 +432,19 @@ func TestARunThatIsCutFindsItsThingAgain(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Error("the run did not end")
 	}
+}
+
+func TestARunThatIsCutFindsItsThingAgain(t *testing.T) {
+	f, st := newFarm(""), store.Memory()
+	defer st.Close()
+	app := private("app", connection.FreshRun)
+	cutInMidst(t, open(t, harness.Config{Store: st, Connections: farming(f, 2)}), app)
 	// It was cut, and has a record: its thing waits for it.
 	if n := len(f.Provisioned()); n != 1 {
 		t.Errorf("%d things wait", n)
 	}
 	next := open(t, harness.Config{Store: st, Connections: farming(f, 2)})
-	fine := steps.Sequence{ID: "s", Steps: []steps.Step{does("a", app, "x"), steps.Func("hang", func(steps.Context, any) (any, error) { return nil, nil }), does("b", app, "y")}}
+	fine := sequence("s", does("a", app, "x"), then("hang", func(steps.Context) error { return nil }), does("b", app, "y"))
 	if _, err := next.Run(t.Context(), fine, nil, in1()); err != nil {
 		t.Error(err)
 	}
@@ -451,23 +456,7 @@ func TestARunThatIsCutFindsItsThingAgain(t *testing.T) {
 
 func TestClosingEndsWhatCannotBeTakenUpAgain(t *testing.T) {
 	f := newFarm("")
-	h := open(t, harness.Config{Connections: farming(f, 2)})
-	hangs := make(chan struct{})
-	s := steps.Sequence{ID: "s", Steps: []steps.Step{does("a", private("app", connection.FreshRun), "x"), steps.Func("hang", func(c steps.Context, _ any) (any, error) {
-		close(hangs)
-		<-c.Done()
-		return nil, context.Cause(c)
-	})}}
-	ended := make(chan error)
-	go func() {
-		_, err := h.Run(t.Context(), s, nil, nil)
-		ended <- err
-	}()
-	<-hangs
-	if err := h.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-	<-ended
+	cutInMidst(t, open(t, harness.Config{Connections: farming(f, 2)}), private("app", connection.FreshRun))
 	if n := len(f.Provisioned()); n != 0 {
 		t.Errorf("%d things are left", n)
 	}

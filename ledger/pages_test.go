@@ -1,58 +1,30 @@
 package ledger_test
 
 import (
-	"context"
 	"fmt"
-	"iter"
-	"sync/atomic"
 	"testing"
 
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/store"
+	"github.com/bridle-dev/bridle/store/storetest"
 )
-
-// counted is a store that counts the records that scans visit.
-type counted struct {
-	store.Store
-	visited atomic.Int64
-}
-
-type countedTx struct {
-	store.Tx
-	of *counted
-}
-
-func (c *counted) View(ctx context.Context, f func(store.Tx) error) error {
-	return c.Store.View(ctx, func(tx store.Tx) error { return f(countedTx{tx, c}) })
-}
-
-func (tx countedTx) Scan(bucket string, r store.Range) iter.Seq2[store.Record, error] {
-	return func(yield func(store.Record, error) bool) {
-		for rec, err := range tx.Tx.Scan(bucket, r) {
-			tx.of.visited.Add(1)
-			if !yield(rec, err) {
-				return
-			}
-		}
-	}
-}
 
 func TestAListGoesOnWhereItEndedWithoutReadingWhatWasBefore(t *testing.T) {
 	const all, some = 5000, 100
-	s := &counted{Store: store.Memory()}
+	s := &storetest.Counter{Store: store.Memory()}
 	l := open(t, s)
 	for i := range all {
 		begin(t, l, provider.ExecutionID(fmt.Sprintf("x%04d", i)))
 	}
 	part := func(after provider.ExecutionID) (ids []provider.ExecutionID, visited int64) {
-		before := s.visited.Load()
+		before := s.Visited.Load()
 		for x, err := range l.ExecutionsAfter(t.Context(), after) {
 			must(t, err)
 			if ids = append(ids, x.ID); len(ids) == some {
 				break
 			}
 		}
-		return ids, s.visited.Load() - before
+		return ids, s.Visited.Load() - before
 	}
 	n := 0
 	for after := provider.ExecutionID(""); ; {

@@ -159,6 +159,14 @@ func release(t *testing.T, l *pool.Lease) {
 	}
 }
 
+// allGone checks that neither a thing nor a lease is left.
+func allGone(t *testing.T, s store.Store, made *inmemory.Provider) {
+	t.Helper()
+	if things, n := len(made.Provisioned()), leases(t, s); things != 0 || n != 0 {
+		t.Errorf("%d things and %d leases are left", things, n)
+	}
+}
+
 func wantCode(t *testing.T, err error, want fault.Code) {
 	t.Helper()
 	if !errors.Is(err, want) {

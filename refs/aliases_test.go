@@ -13,6 +13,7 @@ import (
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/refs"
 	"github.com/bridle-dev/bridle/store"
+	"github.com/bridle-dev/bridle/store/storetest"
 )
 
 func alias(t *testing.T, a *refs.Aliases, r refs.Ref) string {
@@ -155,21 +156,21 @@ func TestConcurrentAliasesAreUnique(t *testing.T) {
 }
 
 func TestManyAliasesAreOneTransaction(t *testing.T) {
-	s := &counting{Store: store.Memory()}
+	s := &storetest.Counter{Store: store.Memory()}
 	defer s.Close()
 	keys, a := openKeys(t, s), refs.OpenAliases(s)
 	var all []refs.Ref
 	for _, id := range []string{"a", "b", "a", "c"} {
 		all = append(all, seal(t, keys, refs.New("element", id), home(), true))
 	}
-	before := s.updates.Load()
+	before := s.Updates.Load()
 	for range 3 {
 		got, err := a.AliasAll(t.Context(), "t1", all)
 		if diff := cmp.Diff([]string{"element-1", "element-2", "element-1", "element-3"}, got); err != nil || diff != "" {
 			t.Errorf("error %v, aliases (-want +got):\n%s", err, diff)
 		}
 	}
-	if got := s.updates.Load() - before; got != 1 {
+	if got := s.Updates.Load() - before; got != 1 {
 		t.Errorf("%d transactions, want 1", got)
 	}
 	_, err := a.AliasAll(t.Context(), "t1", append(all, seal(t, keys, refs.New("window", "w"), home(), true), refs.New("x", "y")))

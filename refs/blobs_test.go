@@ -15,6 +15,7 @@ import (
 	"github.com/bridle-dev/bridle/refs"
 	"github.com/bridle-dev/bridle/refs/refstest"
 	"github.com/bridle-dev/bridle/store"
+	"github.com/bridle-dev/bridle/store/storetest"
 )
 
 func TestMemoryBlobsKeepTheContract(t *testing.T) {
@@ -213,12 +214,12 @@ func TestADirectoryThatCannotBe(t *testing.T) {
 }
 
 func TestASmallBlobIsOneTransaction(t *testing.T) {
-	s := &counting{Store: store.Memory()}
+	s := &storetest.Counter{Store: store.Memory()}
 	defer s.Close()
 	if _, err := refs.StoreBlobs(s, nil).Put(t.Context(), blobOf("o"), bytes.NewReader(make([]byte, 128<<10))); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.updates.Load(); got != 1 {
+	if got := s.Updates.Load(); got != 1 {
 		t.Errorf("%d transactions, want 1", got)
 	}
 }

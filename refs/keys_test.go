@@ -14,6 +14,7 @@ import (
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/refs"
 	"github.com/bridle-dev/bridle/store"
+	"github.com/bridle-dev/bridle/store/storetest"
 )
 
 func TestWhoOpensTheSameStoreHasTheSameKeys(t *testing.T) {
@@ -175,29 +176,13 @@ func TestRotationWhileSealing(t *testing.T) {
 	}
 }
 
-// counting counts the transactions of a store.
-type counting struct {
-	store.Store
-	views, updates atomic.Int64
-}
-
-func (c *counting) Update(ctx context.Context, f func(store.Tx) error) error {
-	c.updates.Add(1)
-	return c.Store.Update(ctx, f)
-}
-
-func (c *counting) View(ctx context.Context, f func(store.Tx) error) error {
-	c.views.Add(1)
-	return c.Store.View(ctx, f)
-}
-
 func TestAnUnknownKeyReadsTheStoreOnce(t *testing.T) {
-	s := &counting{Store: store.Memory()}
+	s := &storetest.Counter{Store: store.Memory()}
 	defer s.Close()
 	foreign := seal(t, newKeys(t), refs.New("element", "e1"), home(), true)
 	keys := openKeys(t, s)
 	known := seal(t, keys, refs.New("element", "e1"), home(), true)
-	before := s.views.Load()
+	before := s.Views.Load()
 	for range 10 {
 		wantRefused(t, "foreign key", keys.Open(foreign, home()), fault.RefForged)
 		if err := keys.Open(known, home()); err != nil {
@@ -206,7 +191,7 @@ func TestAnUnknownKeyReadsTheStoreOnce(t *testing.T) {
 	}
 	text := strings.ReplaceAll(encoded(t, known), keys.Current(), "no id of a key")
 	wantRefused(t, "no key's id", keys.Open(decoded(t, text), home()), fault.RefForged)
-	if got := s.views.Load() - before; got != 1 {
+	if got := s.Views.Load() - before; got != 1 {
 		t.Errorf("the store was read %d times, want 1", got)
 	}
 }

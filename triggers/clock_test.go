@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,19 +16,9 @@ import (
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/provider"
 	kv "github.com/bridle-dev/bridle/store"
+	"github.com/bridle-dev/bridle/store/storetest"
 	"github.com/bridle-dev/bridle/triggers"
 )
-
-// counting counts the transactions that write.
-type counting struct {
-	kv.Store
-	updates atomic.Int32
-}
-
-func (c *counting) Update(ctx context.Context, f func(kv.Tx) error) error {
-	c.updates.Add(1)
-	return c.Store.Update(ctx, f)
-}
 
 // scheduled is a world of schedules, by the names of their triggers.
 func scheduled(t *testing.T, s kv.Store, specs map[string]string) *world {
@@ -56,17 +45,17 @@ func TestTicksThatAreDueTogetherAreOneTransaction(t *testing.T) {
 		for n := range 50 {
 			specs[fmt.Sprint("every", n)] = "0 * * * *"
 		}
-		s := &counting{Store: memory(t)}
+		s := &storetest.Counter{Store: memory(t)}
 		w := scheduled(t, s, specs)
 		w.cfg.Deliver = func(ctx context.Context, d *triggers.Delivery) error {
 			return s.Store.Update(ctx, func(tx kv.Tx) error { return errors.Join(d.Begin(tx), d.End(tx, nil)) })
 		}
 		w.start()
 		synctest.Wait()
-		before := s.updates.Load()
+		before := s.Updates.Load()
 		time.Sleep(3*time.Hour + time.Minute)
 		w.stop()
-		if n := s.updates.Load() - before; n != 3 {
+		if n := s.Updates.Load() - before; n != 3 {
 			t.Errorf("%d transactions for 3 wake-ups of 50 schedules", n)
 		}
 		for _, st := range w.inbox.Status() {

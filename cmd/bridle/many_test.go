@@ -1,48 +1,20 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
-	"sync/atomic"
 	"testing"
 
 	"github.com/bridle-dev/bridle/harness"
 	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/store"
+	"github.com/bridle-dev/bridle/store/storetest"
 )
-
-// counted is a store that counts the records that scans visit.
-type counted struct {
-	store.Store
-	visited atomic.Int64
-}
-
-type countedTx struct {
-	store.Tx
-	of *counted
-}
-
-func (c *counted) View(ctx context.Context, f func(store.Tx) error) error {
-	return c.Store.View(ctx, func(tx store.Tx) error { return f(countedTx{tx, c}) })
-}
-
-func (tx countedTx) Scan(bucket string, r store.Range) iter.Seq2[store.Record, error] {
-	return func(yield func(store.Record, error) bool) {
-		for rec, err := range tx.Tx.Scan(bucket, r) {
-			tx.of.visited.Add(1)
-			if !yield(rec, err) {
-				return
-			}
-		}
-	}
-}
 
 func TestManyExecutionsAreReadOnceToBeListed(t *testing.T) {
 	const all = 5000
-	s := &counted{Store: store.Memory()}
+	s := &storetest.Counter{Store: store.Memory()}
 	defer s.Close()
 	l, err := ledger.Open(t.Context(), s)
 	if err != nil {
@@ -61,8 +33,8 @@ func TestManyExecutionsAreReadOnceToBeListed(t *testing.T) {
 	defer h.Close(t.Context())
 	sh := shell{t: t, env: map[string]string{"BRIDLE_SOCKET": answering(t, h.Admin())}}
 	visited := func(args ...string) (string, int64) {
-		before := s.visited.Load()
-		return sh.want(exitDone, args...).out, s.visited.Load() - before
+		before := s.Visited.Load()
+		return sh.want(exitDone, args...).out, s.Visited.Load() - before
 	}
 	out, n := visited("runs", "-json", "-limit", "1")
 	var listed struct {
@@ -81,9 +53,9 @@ func TestManyExecutionsAreReadOnceToBeListed(t *testing.T) {
 	if got := sh.want(exitUsage, "show", "x499").err; len(got) == 0 {
 		t.Error("ten fit, and it does not say so")
 	}
-	before := s.visited.Load()
+	before := s.Visited.Load()
 	sh.want(exitMissing, "show", "x4990x")
-	if n := s.visited.Load() - before; n > all/2 {
+	if n := s.Visited.Load() - before; n > all/2 {
 		t.Errorf("%d records were read to look for an id that there is not", n)
 	}
 }
