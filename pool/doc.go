@@ -44,7 +44,8 @@
 // taken to end with the process that had it.
 //
 // [Owner.Reap] does the same at once for owners that are proven dead, and finds
-// children by their mark even if they were never recorded (on Linux).
+// children by their mark even if they were never recorded (on Linux). Leases of pools
+// that are not there any more wait for them: [Owner.Strays].
 //
 // # Errors
 //
