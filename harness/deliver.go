@@ -31,11 +31,13 @@ func (in *inbound) deliver(ctx context.Context, d *triggers.Delivery) error {
 		}
 	}()
 	if done, err := h.deliveredBefore(ctx, d); done || err != nil {
-		return err
+		return err // the inbox lets the thread go on
 	}
 	m := h.delivered(d)
 	m.begun = begun
-	if h.enqueue(m, d.Thread) {
+	start := h.enqueue(m, d.Thread)
+	in.pass(d.Thread)
+	if start {
 		m.thread.work(h.life, m)
 	}
 	<-m.done

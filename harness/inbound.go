@@ -21,6 +21,7 @@ type inbound struct {
 	inbox *triggers.Inbox
 
 	mu    sync.Mutex
+	cut   map[ThreadID]chan struct{}         // threads that wait for a turn that was cut, until it is queued or does not come; guarded by mu
 	begun map[*triggers.Delivery]*ledger.Log // turns that began with the end of others, until they are delivered; guarded by mu
 }
 
@@ -31,10 +32,13 @@ func (h *AgentHarness) openInbox(ctx context.Context) error {
 	var err error
 	in.inbox, err = triggers.OpenInbox(ctx, triggers.InboxConfig{
 		Store: h.store, Triggers: all, Limits: h.config.Inbox, Provider: h.providerOf, Args: in.args,
-		Listen: in.listen, See: in.see, Seal: in.seal, Release: in.release, Natural: in.natural, Clean: h.chain.Error, Deliver: in.deliver, Emit: in.emit,
+		Listen: in.listen, See: in.see, Seal: in.seal, Release: in.release, Passed: in.pass, Natural: in.natural, Clean: h.chain.Error, Deliver: in.deliver, Emit: in.emit,
 	})
-	h.inbound = in
-	return err
+	if h.inbound = in; err != nil {
+		return err
+	}
+	in.cutTurns(in.inbox.Cut())
+	return nil
 }
 
 // args are the arguments of a trigger as they are kept.
@@ -157,7 +161,11 @@ func (in *inbound) start(ctx context.Context) error {
 	if len(in.h.config.Triggers) == 0 {
 		return nil
 	}
-	return in.inbox.Start(ctx)
+	err := in.inbox.Start(ctx)
+	if err != nil {
+		in.passAll()
+	}
+	return err
 }
 
 // settle waits until it was tried once to listen to what is connected, or those
@@ -190,6 +198,7 @@ func (in *inbound) status() []triggers.TriggerStatus {
 func (in *inbound) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseLimit+time.Second)
 	defer cancel()
+	defer in.passAll()
 	return in.inbox.Stop(ctx)
 }
 

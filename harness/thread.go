@@ -102,9 +102,11 @@ func (t *thread) work(ctx context.Context, until *message) {
 	more = more && t.goesOn()
 }
 
-// workOn is work for a goroutine of its own, which is counted already.
+// workOn is work for a goroutine of its own, which is counted already. A turn of an
+// event that was cut goes before what waits.
 func (t *thread) workOn(ctx context.Context) {
 	defer t.h.end()
+	t.h.inbound.wait(ctx, t.id)
 	t.work(ctx, nil)
 }
 

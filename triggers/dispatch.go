@@ -15,9 +15,21 @@ func (i *Inbox) worker(one *lane) {
 		}
 	}()
 	for one != nil {
-		if one = i.lanes.next(one, i.turn(one)); one == nil {
+		until := i.turn(one)
+		i.passed(one)
+		if one = i.lanes.next(one, until); one == nil {
 			one, _ = i.workers.wait(i.pumping.Done())
 		}
+	}
+}
+
+// passed tells that a thread whose turn was cut was dealt with.
+func (i *Inbox) passed(one *lane) {
+	if !one.cut {
+		return
+	}
+	if one.cut = false; i.config.Passed != nil {
+		i.config.Passed(one.thread)
 	}
 }
 

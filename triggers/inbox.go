@@ -59,6 +59,10 @@ type InboxConfig struct {
 	// Deliver runs the turn of an event and returns when that has ended. Required.
 	// See Delivery for what it owes.
 	Deliver func(ctx context.Context, d *Delivery) error
+	// Passed is told of each thread that Cut returned, once: after Start, when its
+	// first event was attempted, whatever came of that, or could not be. Nil does
+	// nothing.
+	Passed func(thread provider.ThreadID)
 	// Emit takes what the inbox has to tell: events of the types inbox_* and
 	// warnings. Nil tells nobody.
 	Emit func(event.Event)
@@ -261,12 +265,20 @@ func (i *Inbox) count(seq uint64, s standing) {
 	if seq > i.intake.seen {
 		return
 	}
-	if t := i.byID[s.Trigger]; t != nil {
-		i.enter(&foundMessage{seq: seq, trigger: t, standing: s})
-	} else {
+	t := i.byID[s.Trigger]
+	if t == nil {
 		i.intake.stray(seq, &s)
+		return
+	}
+	i.enter(&foundMessage{seq: seq, trigger: t, standing: s})
+	if s.State == Running {
+		i.lanes.interrupted(s.Thread)
 	}
 }
+
+// Cut returns the threads on which a turn of an event was running when the last
+// process ended. It is for before Start.
+func (i *Inbox) Cut() []provider.ThreadID { return i.lanes.cut() }
 
 // Start begins to listen and to deliver. It returns at once and may be called
 // once, and not after Stop: CLOSED. Nothing in the inbox ends with ctx.

@@ -40,6 +40,7 @@ type lane struct {
 	place   int       // in the heap
 
 	window  []*work  // the first messages, as far as they are in memory
+	cut     bool     // a turn was running when the last process ended, and nothing was attempted since
 	failed  int      // times in a row that the store did not do
 	attempt *attempt // that is delivered; after its goroutine has ended, too
 }
@@ -79,6 +80,26 @@ func (l *lanes) add(f *foundMessage) {
 	started := l.begin()
 	l.mu.Unlock()
 	l.run(started)
+}
+
+// interrupted notes that a turn was running when the last process ended. It is for
+// before any worker starts.
+func (l *lanes) interrupted(thread provider.ThreadID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.byName[thread].cut = true
+}
+
+// cut are the threads on which a turn was running.
+func (l *lanes) cut() (threads []provider.ThreadID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for thread, one := range l.byName {
+		if one.cut {
+			threads = append(threads, thread)
+		}
+	}
+	return threads
 }
 
 // remove takes a message from its thread.
