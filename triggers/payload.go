@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/store"
@@ -70,14 +71,56 @@ func getMessage(tx store.Tx, seq uint64) (*stored, bool, error) {
 // bytes are a message's record, and the payload if that is kept apart. A record
 // is a line of JSON and the payload as it came, which need not be looked through
 // to be read.
-func (m stored) bytes() (record, apart []byte, err error) {
-	payload := m.Event.Payload
-	if m.Event.Payload, m.Large = nil, 0; len(payload) > maxInline {
-		apart, payload = payload, nil
-		m.Large = len(apart)
+func (m *stored) bytes() (record, apart []byte, err error) {
+	payload, large := m.Event.Payload, 0
+	if len(payload) > maxInline {
+		apart, payload, large = payload, nil, len(payload)
 	}
-	record, err = json.Marshal(m)
+	record, ok := m.line(large, len(payload))
+	if !ok {
+		plain := *m
+		plain.Event.Payload, plain.Large = nil, large
+		record, err = json.Marshal(plain)
+	}
 	return append(append(record, '\n'), payload...), apart, err
+}
+
+// lineMost is what the names in a line, its times and its numbers come to.
+const lineMost = 256
+
+// line is what json.Marshal makes of a message without its payload, with room for
+// more after it. ok is false for what is seldom there, or cannot be written so.
+func (m *stored) line(large, more int) (line []byte, ok bool) {
+	ev := &m.Event
+	if ev.Identity != nil {
+		return nil, false
+	}
+	size := lineMost + len(m.ID) + len(m.Execution) + len(m.Trigger) + len(m.Connection) + len(m.Thread) +
+		len(ev.ID) + len(ev.Type) + len(ev.Cursor) + len(m.Listened)
+	l := jsonLine{bytes: make([]byte, 0, size+more)}
+	l.text(`{"id":`, m.ID)
+	l.text(`,"execution":`, string(m.Execution))
+	l.text(`,"trigger":`, string(m.Trigger))
+	l.text(`,"connection":`, string(m.Connection))
+	l.text(`,"thread":`, string(m.Thread))
+	l.text(`,"event":{"kind":`, string(ev.Kind))
+	l.textIfAny(`,"id":`, string(ev.ID))
+	l.text(`,"type":`, ev.Type)
+	l.time(`,"time":`, ev.Time)
+	l.textIfAny(`,"cursor":`, string(ev.Cursor))
+	l.time(`},"at":`, m.At)
+	l.textIfAny(`,"listened":`, m.Listened)
+	if large > 0 {
+		l.bytes = strconv.AppendInt(append(l.bytes, `,"large":`...), int64(large), 10)
+	}
+	if m.Unplaced {
+		l.plain(`,"unplaced":true`)
+	}
+	if m.Kept {
+		l.plain(`,"kept":true`)
+	}
+	l.plain("}")
+	return l.bytes, !l.odd
 }
 
 // asRead is the message of an item as reading its record makes it, without reading

@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/bridle-dev/bridle/fault"
+	"github.com/bridle-dev/bridle/internal/schema"
 	"github.com/bridle-dev/bridle/provider"
 )
 
@@ -93,7 +93,8 @@ func (i *Inbox) take(ctx context.Context, t *trigger, ev Event) (it item, taken 
 		return it, false, err
 	}
 	now := time.Now()
-	m := stored{ID: messageID(&t.Trigger, id, idOf(seen)), Execution: newExecution(now), Trigger: t.ID, Connection: t.Connection, At: now}
+	m := &it.message
+	*m = stored{ID: messageID(&t.Trigger, id, idOf(seen)), Execution: newExecution(now), Trigger: t.ID, Connection: t.Connection, At: now}
 	if seen.Type != t.Event {
 		m.Listened = t.Event
 	}
@@ -113,7 +114,7 @@ func (i *Inbox) take(ctx context.Context, t *trigger, ev Event) (it item, taken 
 		m.Thread, m.Event = placed.thread, placed.event
 		m.Kept = !bytes.Equal(seen.Payload, placed.event.Payload)
 	}
-	it.message, it.standing.Thread = m, m.Thread
+	it.standing.Thread = m.Thread
 	it.record, it.apart, err = m.bytes()
 	return it, true, err
 }
@@ -166,11 +167,7 @@ func (i *Inbox) filter(t *trigger, ev Event) (ok bool, err error) {
 
 func (i *Inbox) thread(t *trigger, ev Event) (thread provider.ThreadID, err error) {
 	if t.Thread != nil {
-		err = i.apart("Trigger.Thread", func() (err error) {
-			thread, err = t.Thread(ev)
-			return functionError("Trigger.Thread", err)
-		})
-		if err != nil {
+		if thread, err = i.chosen(t, ev); err != nil {
 			return "", err
 		}
 	}
@@ -181,6 +178,15 @@ func (i *Inbox) thread(t *trigger, ev Event) (thread provider.ThreadID, err erro
 		return ownThread(t), nil
 	}
 	return thread, checkThread(thread)
+}
+
+// chosen is the thread that the trigger's function chooses.
+func (i *Inbox) chosen(t *trigger, ev Event) (thread provider.ThreadID, err error) {
+	err = i.apart("Trigger.Thread", func() (err error) {
+		thread, err = t.Thread(ev)
+		return functionError("Trigger.Thread", err)
+	})
+	return thread, err
 }
 
 func (i *Inbox) input(t *trigger, ev Event) (text string, err error) {
@@ -215,9 +221,13 @@ func passing(err error) bool {
 	return false
 }
 
+// maxStoredDepth is how deeply a payload may be nested: as much as encoding/json
+// reads.
+const maxStoredDepth = 10_000
+
 // storable mends what can be mended, and refuses what no record can hold.
 func storable(ev *Event) error {
-	if len(ev.Payload) > 0 && !json.Valid(ev.Payload) {
+	if len(ev.Payload) > 0 && schema.Valid(ev.Payload, maxStoredDepth) != nil {
 		return fault.New(fault.ResultInvalid, "payload is not JSON").WithHint("Have the source send JSON.")
 	}
 	if y := ev.Time.UTC().Year(); y < 1 || y > 9998 {
@@ -268,21 +278,27 @@ func looksCut(id provider.EventID) bool {
 // newExecution makes an id that no one can guess. It begins with the time, so that
 // what is accepted together lies together in the store.
 func newExecution(now time.Time) provider.ExecutionID {
-	id := strconv.AppendInt(append(make([]byte, 0, 64), "exe-"...), now.UnixMilli(), 36)
-	for _, c := range []byte(rand.Text()) { // letters and digits
-		id = append(id, c|0x20)
+	var room [64]byte
+	id := strconv.AppendInt(append(room[:0], "exe-"...), now.UnixMilli(), 36)
+	var random [26]byte         // of five bits each
+	_, _ = rand.Read(random[:]) // which ends the process rather than fail
+	for _, r := range random {
+		id = append(id, "abcdefghijklmnopqrstuvwxyz234567"[r%32])
 	}
 	return provider.ExecutionID(id)
 }
 
 // digestOf tells one event from another that has the same id.
 func digestOf(ev Event) string {
-	head := strconv.AppendInt(make([]byte, 0, 64), int64(len(ev.Type)), 10)
+	var room [64]byte
+	head := strconv.AppendInt(room[:0], int64(len(ev.Type)), 10)
 	head = append(append(head, ':'), ev.Type...)
 	h := sha256.New()
 	h.Write(head)
 	h.Write(ev.Payload)
-	return base64.RawURLEncoding.EncodeToString(h.Sum(head[:0]))
+	var text [43]byte // of 256 bits, six each
+	base64.RawURLEncoding.Encode(text[:], h.Sum(head[:0]))
+	return string(text[:])
 }
 
 // brief is an error as it is kept: without credentials, and of bounded length.
