@@ -28,7 +28,7 @@ func inboxFigures() []figure {
 	return []figure{
 		{
 			name: "inbox/first-line", unit: "µs", compare: difference, target: 50,
-			about: "from an event of a source to the first line of its turn, beyond two bare commits of the same records",
+			about: "from an event of a source to the first line of its turn, beyond two bare commits of what event and turn write",
 			open:  openFirstLine,
 		},
 		{
@@ -113,7 +113,10 @@ func openFirstLine(ctx context.Context, _ plan) (*rig, error) {
 	if _, err := once(ctx); err != nil {
 		return nil, err
 	}
-	written := watched.after(before)[:2] // the event is accepted, its turn begins; the third ends it
+	written := watched.after(before) // the event is accepted and its turn begun; the turn is ended
+	if len(written) != 2 {
+		return nil, fmt.Errorf("event and turn made %d commits", len(written))
+	}
 	return &rig{
 		baseline: timed(1, again(bare, written)),
 		subject: func(ctx context.Context, times int) (float64, error) {

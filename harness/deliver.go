@@ -14,8 +14,7 @@ import (
 
 // deliver runs the turn of an event: one of its own, after those that run or wait
 // on its thread. It returns when the turn has ended. A harness that takes no more
-// work leaves the event to the next, unless its turn began with the end of the one
-// before.
+// work leaves the event to the next, unless its turn has begun.
 func (in *inbound) deliver(ctx context.Context, d *triggers.Delivery) error {
 	h := in.h
 	begun := in.takeBegun(d)
@@ -111,7 +110,10 @@ func (x *execution) openDelivery(ctx context.Context, tn *turn, d *triggers.Deli
 	}
 	switch {
 	case m.begun != nil:
-		x.rec, m.items = m.begun, x.h.happened(d, d.Text)
+		if m.begun.fresh {
+			x.turn.empty()
+		}
+		x.rec, m.items = m.begun.rec, x.h.happened(d, d.Text)
 		return nil
 	case tn.again && x.h.ledger != nil:
 		text, err := x.takeUpDelivery(ctx, d)

@@ -7,14 +7,48 @@ import (
 	"github.com/bridle-dev/bridle/triggers"
 )
 
-// follower is the turn of an event that begins in the transaction that ends the one
-// before it on the thread: where many events wait, that halves the commits. What
-// keeps it from beginning keeps nothing else from ending.
+// follower is the turn of an event that begins in a transaction which does something
+// else as well: that accepts its event, if nothing is before it, or ends the turn before
+// it on the thread. What keeps it from beginning keeps nothing else from being done.
 type follower struct {
 	h        *AgentHarness
 	delivery *triggers.Delivery
 	rec      *ledger.Log // good once the transaction is committed
+	fresh    bool        // its thread has no history
 	refused  error       // why the last transaction could not be committed with it
+}
+
+// open lets the turn of an event begin as it is accepted, unless its thread is busy.
+// The turn is counted as work until it is delivered, or does not begin.
+func (in *inbound) open(d *triggers.Delivery) *triggers.Opening {
+	h := in.h
+	if h.ledger == nil || h.occupied(d.Thread) || h.count() != nil {
+		return nil
+	}
+	f := &follower{h: h, delivery: d}
+	return &triggers.Opening{
+		Begin: func(tx store.Tx) (err error) {
+			if f.fresh, err = h.ledger.Fresh(tx, d.Thread); err != nil {
+				return err
+			}
+			return f.begin(tx)
+		},
+		Over: func(begun bool) {
+			if begun {
+				in.keepBegun(f)
+			} else {
+				h.end()
+			}
+		},
+	}
+}
+
+// occupied reports whether a thread has something to do.
+func (h *AgentHarness) occupied(thread ThreadID) bool {
+	h.mu.Lock()
+	t := h.threads[thread]
+	h.mu.Unlock()
+	return t != nil && t.busy()
 }
 
 // follower returns the turn that may begin with the end of this one, nil if there
@@ -39,18 +73,18 @@ func (f *follower) begin(tx store.Tx) error {
 	return f.refused
 }
 
-// keepBegun keeps the record of a turn that has begun until it is delivered.
+// keepBegun keeps a turn that has begun until it is delivered.
 func (in *inbound) keepBegun(f *follower) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.begun[f.delivery] = f.rec
+	in.begun[f.delivery] = f
 }
 
-// takeBegun returns the record of a turn that has begun, nil if it has not.
-func (in *inbound) takeBegun(d *triggers.Delivery) *ledger.Log {
+// takeBegun returns a turn that has begun, nil if it has not.
+func (in *inbound) takeBegun(d *triggers.Delivery) *follower {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	rec := in.begun[d]
+	f := in.begun[d]
 	delete(in.begun, d)
-	return rec
+	return f
 }

@@ -3,6 +3,9 @@ package harness_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 
@@ -21,9 +24,9 @@ import (
 // come one after the other.
 type turnStore struct {
 	store.Store
-	// both is called after the transactions that wrote about two executions; nil is
-	// not.
-	both func()
+	// one is called after the first transaction that wrote about an execution, both
+	// after those that wrote about two; nil are not.
+	one, both func()
 	each []int // how many executions each wrote about, those without any left out
 }
 
@@ -36,7 +39,9 @@ func (s *turnStore) Update(ctx context.Context, f func(store.Tx) error) error {
 	if err != nil || tx.executions == 0 {
 		return err
 	}
-	s.each = append(s.each, tx.executions)
+	if s.each = append(s.each, tx.executions); len(s.each) == 1 && s.one != nil {
+		s.one()
+	}
 	if tx.executions == 2 && s.both != nil {
 		s.both()
 	}
@@ -116,4 +121,49 @@ func TestADrainWaitsForATurnThatBeganWithTheEndOfAnother(t *testing.T) {
 	if a, b, c := w.message(ids[0]), w.message(ids[1]), w.message(ids[2]); a.State != triggers.Done || b.State != triggers.Done || c.State != triggers.Pending || c.Attempts != 0 {
 		t.Errorf("after the drain they are %+v, %+v and %+v", a, b, c)
 	}
+}
+
+func TestADrainWaitsForATurnThatBeganWithItsEvent(t *testing.T) {
+	s := &turnStore{Store: store.Memory()}
+	drained := make(chan error, 1)
+	w := inhabit(t, harness.Config{Store: s, Graph: graphOf(func(steps.Context) (string, error) { return "", nil })})
+	s.one = func() {
+		go func() { drained <- w.h.Drain(context.WithoutCancel(t.Context())) }()
+		for ready := httptest.NewRecorder(); !strings.Contains(ready.Body.String(), `"drain"`); {
+			w.h.Ready().ServeHTTP(ready, httptest.NewRequest(http.MethodGet, "/", nil))
+		}
+	}
+	id := w.ring(chime{N: 1})
+	if err := <-drained; err != nil {
+		t.Fatal(err)
+	}
+	if m := w.message(id); m.State != triggers.Done || m.Attempts != 1 {
+		t.Errorf("after the drain it is %+v", m)
+	}
+}
+
+// TestATurnBehindAUsersIsAcceptedAlone has an event come while a user's turn runs on
+// its thread.
+func TestATurnBehindAUsersIsAcceptedAlone(t *testing.T) {
+	s := &turnStore{Store: store.Memory()}
+	goOn, began := make(chan struct{}), make(chan struct{}, 2)
+	w := inhabit(t, harness.Config{Store: s, Graph: graphOf(func(steps.Context) (string, error) {
+		began <- struct{}{}
+		<-goOn
+		return "", nil
+	})})
+	said, err := w.h.Execute(t.Context(), "hello", &harness.ExecuteOptions{Thread: "ring"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-began
+	id := w.ring(chime{N: 1})
+	if m := w.message(id); m.State != triggers.Pending || m.Thread != "ring" {
+		t.Errorf("beside a user's turn it is %+v", m)
+	}
+	close(goOn)
+	if _, err := said.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	w.until(id, triggers.Done)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
 	"github.com/bridle-dev/bridle/gates"
-	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/triggers"
 )
@@ -21,18 +20,18 @@ type inbound struct {
 	inbox *triggers.Inbox
 
 	mu    sync.Mutex
-	cut   map[ThreadID]chan struct{}         // threads that wait for a turn that was cut, until it is queued or does not come; guarded by mu
-	begun map[*triggers.Delivery]*ledger.Log // turns that began with the end of others, until they are delivered; guarded by mu
+	cut   map[ThreadID]chan struct{}       // threads that wait for a turn that was cut, until it is queued or does not come; guarded by mu
+	begun map[*triggers.Delivery]*follower // turns that began with something else, until they are delivered; guarded by mu
 }
 
 // openInbox reads what the store has of the inbox.
 func (h *AgentHarness) openInbox(ctx context.Context) error {
-	in := &inbound{h: h, begun: map[*triggers.Delivery]*ledger.Log{}}
+	in := &inbound{h: h, begun: map[*triggers.Delivery]*follower{}}
 	all := h.contained()
 	var err error
 	in.inbox, err = triggers.OpenInbox(ctx, triggers.InboxConfig{
 		Store: h.store, Triggers: all, Limits: h.config.Inbox, Provider: h.providerOf, Args: in.args,
-		Listen: in.listen, See: in.see, Seal: in.seal, Release: in.release, Passed: in.pass, Natural: in.natural, Clean: h.chain.Error, Deliver: in.deliver, Emit: in.emit,
+		Listen: in.listen, See: in.see, Seal: in.seal, Release: in.release, Passed: in.pass, Natural: in.natural, Clean: h.chain.Error, Open: in.open, Deliver: in.deliver, Emit: in.emit,
 	})
 	if h.inbound = in; err != nil {
 		return err

@@ -7,7 +7,6 @@ import (
 
 	"github.com/bridle-dev/bridle/event"
 	"github.com/bridle-dev/bridle/fault"
-	"github.com/bridle-dev/bridle/ledger"
 	"github.com/bridle-dev/bridle/model"
 	"github.com/bridle-dev/bridle/provider"
 	"github.com/bridle-dev/bridle/triggers"
@@ -41,7 +40,7 @@ type message struct {
 	stored   provider.ExecutionID // that an earlier process began for it
 	attached bool                 // it came with connections that are gone
 	delivery *triggers.Delivery   // of the event that it is about; nil if somebody sent it
-	begun    *ledger.Log          // of its turn, if that began with the end of the one before
+	begun    *follower            // its turn, if that began with something else
 	assigned chan struct{}
 	done     chan struct{}
 

@@ -22,19 +22,15 @@ type progress struct {
 // yet, with their executions and their places in the threads, and the positions
 // of the streams. The arrivals of a stream are in its order.
 func (i *Inbox) accept(ctx context.Context, all []arrival) error {
-	var moved map[*stream]*progress
-	oldest := i.intake.begin()
-	err := i.config.Store.Update(ctx, func(tx store.Tx) error {
-		moved = map[*stream]*progress{}
-		seq, err := i.putAll(tx, all, moved)
-		if err != nil {
-			return err
-		}
-		if err := putPositions(tx, moved, time.Now()); err != nil || seq == 0 {
-			return err
-		}
-		return putSpan(tx, span{oldest: oldest, last: seq})
-	})
+	oldest, next := i.intake.begin()
+	first := i.early(all, next)
+	defer func() { first.drop() }() // unless it is at work by then
+	moved, err := i.put(ctx, all, oldest, first)
+	if first != nil && first.refused {
+		first.drop()
+		first = nil
+		moved, err = i.put(ctx, all, oldest, nil)
+	}
 	if err != nil {
 		i.intake.end(nil, true)
 		return err
@@ -44,6 +40,9 @@ func (i *Inbox) accept(ctx context.Context, all []arrival) error {
 		for n := range a.items {
 			if it := &a.items[n]; it.stored {
 				fresh = append(fresh, &foundMessage{seq: it.seq, trigger: it.trigger, standing: it.standing, item: it})
+				if first != nil && first.began {
+					fresh[len(fresh)-1].early = first
+				}
 			}
 		}
 	}
@@ -57,6 +56,26 @@ func (i *Inbox) accept(ctx context.Context, all []arrival) error {
 	i.intake.end(fresh, false)
 	i.release(ctx, unstored(all)...)
 	return nil
+}
+
+// put stores what arrived in one transaction, in which the turn of the first event may
+// begin.
+func (i *Inbox) put(ctx context.Context, all []arrival, oldest uint64, first *early) (moved map[*stream]*progress, err error) {
+	err = i.config.Store.Update(ctx, func(tx store.Tx) error {
+		moved = map[*stream]*progress{}
+		seq, err := i.putAll(tx, all, moved)
+		if err != nil {
+			return err
+		}
+		if err := putPositions(tx, moved, time.Now()); err != nil || seq == 0 {
+			return err
+		}
+		if err := putSpan(tx, span{oldest: oldest, last: seq}); err != nil {
+			return err
+		}
+		return first.begin(tx)
+	})
+	return moved, err
 }
 
 // putAll stores the items, and returns the last number given out, 0 if none was.

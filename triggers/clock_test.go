@@ -47,6 +47,7 @@ func TestTicksThatAreDueTogetherAreOneTransaction(t *testing.T) {
 		}
 		s := &storetest.Counter{Store: memory(t)}
 		w := scheduled(t, s, specs)
+		w.apart = true
 		w.cfg.Deliver = func(ctx context.Context, d *triggers.Delivery) error {
 			return s.Store.Update(ctx, func(tx kv.Tx) error { return errors.Join(d.Begin(tx), d.End(tx, nil)) })
 		}

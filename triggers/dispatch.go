@@ -43,6 +43,10 @@ func (i *Inbox) turn(one *lane) time.Time {
 	if one.attempt != nil {
 		return i.attempts(one.attempt)
 	}
+	if a := one.early; a != nil {
+		one.early = nil
+		return i.attempts(a)
+	}
 	if i.stopping() {
 		return time.Time{}
 	}
@@ -177,6 +181,9 @@ func (i *Inbox) enter(f *foundMessage) {
 	f.trigger.book.enter(f.seq, f.standing.At.time())
 	i.room.take(1)
 	i.lanes.add(f)
+	if f.early != nil {
+		f.early.start()
+	}
 }
 
 // leave counts that a message has its outcome, once.

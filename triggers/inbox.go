@@ -59,6 +59,11 @@ type InboxConfig struct {
 	// Deliver runs the turn of an event and returns when that has ended. Required.
 	// See Delivery for what it owes.
 	Deliver func(ctx context.Context, d *Delivery) error
+	// Open is asked whether the turn of an event that is about to be accepted may
+	// begin with that, nothing else being before it in the inbox. Nil, as from a nil
+	// Open, is no. It must return soon, and may be asked about an event that turns out
+	// to be known.
+	Open func(d *Delivery) *Opening
 	// Passed is told of each thread that Cut returned, once: after Start, when its
 	// first event was attempted, whatever came of that, or could not be. Nil does
 	// nothing.

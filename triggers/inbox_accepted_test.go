@@ -52,6 +52,7 @@ func TestWhatWasRemovedBeforeItsTurnDoesNotBegin(t *testing.T) {
 		w := newWorld(t, memory(t), trigger("t"))
 		w.cfg.Limits.KeepDone = time.Hour
 		turn, began := make(chan struct{}), make(chan error, 1)
+		w.apart = true
 		w.cfg.Deliver = func(ctx context.Context, d *triggers.Delivery) error {
 			<-turn // others are before it on its thread
 			err := w.store.Update(ctx, d.Begin)

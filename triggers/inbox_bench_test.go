@@ -83,6 +83,7 @@ func benchDrain(b *testing.B, threads int) {
 	left.Store(int64(b.N))
 	done := make(chan struct{})
 	w.cfg.Emit = nil
+	w.apart = true
 	w.cfg.Deliver = func(ctx context.Context, d *triggers.Delivery) error {
 		n := number.Add(1)
 		err := errors.Join(

@@ -39,6 +39,7 @@ func decided(t *testing.T, told bool, decide func(w *world, id string) error) *w
 			}
 		}
 	} else {
+		w.apart = true
 		w.cfg.Deliver = func(ctx context.Context, d *triggers.Delivery) error {
 			if err := w.deliver(ctx, d); err != nil || d.Again || d.Event.ID != "a1" {
 				return err
@@ -214,6 +215,7 @@ func TestWhatCameOfATurnIsToldOnceItCanBeRead(t *testing.T) {
 		one := byLetter("t")
 		one.Attempts = 1
 		w := newWorld(t, s, one)
+		w.apart = true
 		w.cfg.Deliver = func(ctx context.Context, d *triggers.Delivery) error {
 			err := w.deliver(ctx, d)
 			s.blindFor(time.Minute)

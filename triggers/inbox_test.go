@@ -274,6 +274,7 @@ func TestADeliveryThatEndsWithoutItsRecordHasFailed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, memory(t), trigger("t"))
 				n := 0
+				w.apart = true
 				w.cfg.Deliver = func(ctx context.Context, d *triggers.Delivery) error {
 					if n++; d.Attempt != n {
 						t.Errorf("attempt %d is called %d", n, d.Attempt)
@@ -310,6 +311,7 @@ func TestATurnThatEndsItsGoroutineIsAnAttempt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, memory(t), byLetter("t"))
+				w.apart = true
 				w.cfg.Deliver = func(ctx context.Context, d *triggers.Delivery) error {
 					if d.Attempt == 1 && d.Event.ID == "a1" {
 						when(ctx, w, d)
@@ -353,6 +355,7 @@ func TestAnInputThatEndsItsGoroutineHoldsUpNobody(t *testing.T) {
 
 func TestAnExecutionThatWasOverEndsWithoutBeginning(t *testing.T) {
 	w := newWorld(t, memory(t), trigger("t"))
+	w.apart = true
 	w.cfg.Deliver = func(ctx context.Context, d *triggers.Delivery) error {
 		return w.store.Update(ctx, func(tx kv.Tx) error { return d.End(tx, nil) })
 	}
@@ -364,6 +367,7 @@ func TestAnExecutionThatWasOverEndsWithoutBeginning(t *testing.T) {
 
 func TestAnEndThatWasKeptCountsWhateverIsReturned(t *testing.T) {
 	w := newWorld(t, memory(t), trigger("t"))
+	w.apart = true
 	w.cfg.Deliver = func(ctx context.Context, d *triggers.Delivery) error {
 		return errors.Join(w.deliver(ctx, d), errors.New("and then something broke"))
 	}
@@ -407,6 +411,7 @@ func TestAStoreThatFailsIsAskedLessAndLess(t *testing.T) {
 		w := newWorld(t, m, trigger("t"))
 		var n atomic.Int32
 		deliver := w.cfg.Deliver
+		w.apart = true
 		w.cfg.Deliver = func(ctx context.Context, d *triggers.Delivery) error {
 			if n.Add(1) == 1 {
 				m.die(1, false)

@@ -190,26 +190,28 @@ type world struct {
 	inbox *triggers.Inbox
 	// turn runs within each delivery, after Begin; its error ends the attempt.
 	turn func(context.Context, *triggers.Delivery) error
-	// apart has no turn begin with the end of another.
+	// apart has no turn begin with the end of another, or as its event is accepted.
 	apart bool
 
 	mu    sync.Mutex
 	begun []string                                 // messages whose turns began
 	runs  map[string]map[provider.ExecutionID]bool // executions by message
 	told  []event.Event
-	// entered are deliveries that began with the end of others, by message.
-	entered map[string]*triggers.Delivery
+	// entered are deliveries that began with the end of others, and opened those that
+	// began as their events were accepted, by message.
+	entered, opened map[string]*triggers.Delivery
+	shut            int // openings that came to nothing
 }
 
 func newWorld(t testing.TB, s kv.Store, all ...triggers.Trigger) *world {
 	w := &world{t: t, store: s, peers: map[connection.Name]*peer{}, runs: map[string]map[provider.ExecutionID]bool{},
-		entered: map[string]*triggers.Delivery{}}
+		entered: map[string]*triggers.Delivery{}, opened: map[string]*triggers.Delivery{}}
 	for _, one := range all {
 		if w.peers[one.Connection] == nil {
 			w.peers[one.Connection] = newPeer()
 		}
 	}
-	w.cfg = triggers.InboxConfig{Store: s, Triggers: all, Deliver: w.deliver, Emit: w.tell,
+	w.cfg = triggers.InboxConfig{Store: s, Triggers: all, Open: w.open, Deliver: w.deliver, Emit: w.tell,
 		Listen: func(_ context.Context, one *triggers.Trigger, after provider.Cursor) (provider.Subscription, error) {
 			return w.peers[one.Connection].listen(after)
 		}}
@@ -246,6 +248,22 @@ func (w *world) tell(ev event.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.told = append(w.told, ev)
+}
+
+// open has a turn begin as its event is accepted.
+func (w *world) open(d *triggers.Delivery) *triggers.Opening {
+	if w.apart {
+		return nil
+	}
+	return &triggers.Opening{Begin: d.Begin, Over: func(begun bool) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if begun {
+			w.opened[d.Message] = d
+		} else {
+			w.shut++
+		}
+	}}
 }
 
 // deliver is the harness: two transactions, and the turn between them. The one that
@@ -301,11 +319,11 @@ func (w *world) endAndBegin(ctx context.Context, d, next *triggers.Delivery) err
 	return err
 }
 
-// takeEntered reports whether a turn began with the end of the one before.
+// takeEntered reports whether a turn has begun already.
 func (w *world) takeEntered(d *triggers.Delivery) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.entered[d.Message] == d
+	return w.entered[d.Message] == d || w.opened[d.Message] == d
 }
 
 // errCut ends a turn as if its process had died.

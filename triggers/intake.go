@@ -21,7 +21,8 @@ type foundMessage struct {
 	trigger  *trigger // nil if it is not configured
 	standing standing
 
-	item *item // of what this process has just accepted
+	item  *item  // of what this process has just accepted
+	early *early // whose turn has begun already, nil for most
 }
 
 // intake hands messages on in the order of the store, whoever put them there and
@@ -40,19 +41,21 @@ type intake struct {
 }
 
 // begin tells that this process is about to add messages. It returns a number below
-// which something was done about all that there are.
-func (n *intake) begin() (oldest uint64) {
+// which something was done about all that there are, and the number that comes next
+// if nobody else adds any.
+func (n *intake) begin() (oldest, next uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.busy++
-	oldest = n.seen + 1
+	next = n.seen + 1
+	oldest = next
 	if n.strays > 0 {
 		oldest = n.strays
 	}
 	for _, t := range n.inbox.triggers {
 		oldest = min(oldest, t.book.first(oldest))
 	}
-	return oldest
+	return oldest, next
 }
 
 // stray notes a message whose trigger is not configured.

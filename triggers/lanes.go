@@ -43,6 +43,7 @@ type lane struct {
 	cut     bool     // a turn was running when the last process ended, and nothing was attempted since
 	failed  int      // times in a row that the store did not do
 	attempt *attempt // that is delivered; after its goroutine has ended, too
+	early   *attempt // that began when its message was accepted, until its worker goes on with it
 }
 
 type laneState int
@@ -76,6 +77,36 @@ func (l *lanes) add(f *foundMessage) {
 		l.change(one)
 	} else {
 		one.again = seq
+	}
+	started := l.begin()
+	l.mu.Unlock()
+	l.run(started)
+}
+
+// reserve takes a lane for a message that is about to be added to a thread without any,
+// as a worker does that is free for it; nil if it would have to wait.
+func (l *lanes) reserve(thread provider.ThreadID) *lane {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stopped || l.byName[thread] != nil || l.working >= l.limit || len(l.ready) > 0 {
+		return nil
+	}
+	one := &lane{thread: thread, state: laneBusy}
+	l.byName[thread] = one
+	l.working++
+	return one
+}
+
+// release gives a lane back that was reserved.
+func (l *lanes) release(one *lane) {
+	l.mu.Lock()
+	l.working--
+	if len(one.seqs) == 0 {
+		l.letGo(one, len(one.window))
+		delete(l.byName, one.thread)
+	} else {
+		one.state = laneReady
+		l.ready = append(l.ready, one)
 	}
 	started := l.begin()
 	l.mu.Unlock()

@@ -44,7 +44,9 @@ type Trigger struct {
 	Filter func(Event) (bool, error)
 	// Input makes the message of the user out of the event. Nil is the payload as
 	// JSON. It is called when the turn is about to begin, so that a mended program
-	// gets another chance: one that it fails for is dead until it is retried.
+	// gets another chance: one that it fails for is dead until it is retried. Where
+	// nothing is before the event, that is before it is stored, and may be for one
+	// that turns out to be known.
 	Input func(Event) (string, error)
 	// Thread says which conversation the event belongs to: at most 256 bytes
 	// without colons and control characters. Nil or "" is the event's natural

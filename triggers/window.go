@@ -38,13 +38,26 @@ func (l *lanes) hold(one *lane, f *foundMessage) {
 	if f.item == nil || one.changed || len(one.window) < len(one.seqs) || len(one.window) >= windowSize || l.held+len(f.item.record) > heldBytes {
 		return
 	}
-	m := f.item.asRead()
-	if m == nil {
+	w := f.work()
+	if w == nil {
 		return
 	}
-	w := &work{seq: f.seq, standing: f.standing, message: m, trigger: f.trigger, held: len(f.item.record)}
+	w.held = len(f.item.record)
 	l.held += w.held
 	one.window = append(one.window, w)
+}
+
+// work is a message that was just accepted as reading it makes it, nil if it has to be
+// read.
+func (f *foundMessage) work() *work {
+	if f.early != nil {
+		return f.early.attempt.work
+	}
+	m := f.item.asRead()
+	if m == nil {
+		return nil
+	}
+	return &work{seq: f.seq, standing: f.standing, message: m, trigger: f.trigger}
 }
 
 // letGo drops the first messages of a window. The caller holds mu.
