@@ -27,7 +27,7 @@ type turnStore struct {
 	// one is called after the first transaction that wrote about an execution, both
 	// after those that wrote about two; nil are not.
 	one, both func()
-	each []int // how many executions each wrote about, those without any left out
+	each      []int // how many executions each wrote about, those without any left out
 }
 
 func (s *turnStore) Update(ctx context.Context, f func(store.Tx) error) error {
