@@ -180,6 +180,9 @@ func (i *Inbox) enter(f *foundMessage) {
 	}
 	f.trigger.book.enter(f.seq, f.standing.At.time())
 	i.room.take(1)
+	if f.early != nil && !f.early.claim() {
+		f.early, f.item = nil, nil // to be read anew
+	}
 	i.lanes.add(f)
 	if f.early != nil {
 		f.early.start()

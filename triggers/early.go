@@ -1,6 +1,8 @@
 package triggers
 
 import (
+	"sync/atomic"
+
 	"github.com/bridle-dev/bridle/store"
 )
 
@@ -27,7 +29,7 @@ type early struct {
 	seq     uint64 // the number that it must get to be the next that is handed on
 	began   bool   // in the last run of the transaction
 	refused bool   // its error ended the last transaction
-	started bool
+	over    atomic.Bool
 }
 
 // early makes an attempt of what is about to be accepted, nil if its turn has to wait,
@@ -94,10 +96,13 @@ func (e *early) begin(tx store.Tx) error {
 	return err
 }
 
+// claim lets the caller start the attempt, unless it was dropped.
+func (e *early) claim() bool { return e.over.CompareAndSwap(false, true) }
+
 // start has a worker go on with the attempt, whose message was handed on.
 func (e *early) start() {
 	i, one := e.inbox, e.attempt.lane
-	e.started, one.early = true, e.attempt
+	one.early = e.attempt
 	e.opening.Over(true)
 	if i.workers.take(one) {
 		i.deliveries.Done()
@@ -109,9 +114,10 @@ func (e *early) start() {
 	}()
 }
 
-// drop lets go of an attempt that was not started.
+// drop lets go of an attempt that nobody has claimed. If it has begun in the store, its
+// message is gone on with as after a crash.
 func (e *early) drop() {
-	if e == nil || e.started {
+	if e == nil || !e.claim() {
 		return
 	}
 	if e.opening != nil {
