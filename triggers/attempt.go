@@ -251,8 +251,7 @@ func (a *attempt) reconcile(err error) (until time.Time, over bool) {
 	case !ok:
 		return time.Time{}, false
 	case now == nil, now.State == Dropped:
-		a.mourn()
-		return time.Time{}, true // somebody dropped it meanwhile, and told so
+		return time.Time{}, a.gone()
 	case !now.live(), now.State == Pending && now.Attempts > a.work.standing.Attempts:
 		return a.settled(*now)
 	case now.State == Pending && !bytes.Equal(raw, a.work.raw):
@@ -273,6 +272,14 @@ func (a *attempt) mourn() bool {
 		return false
 	}
 	a.inbox.tell(a.work.trigger, a.work.message, a.work.seq, *a.ended)
+	return true
+}
+
+// gone is for a message that somebody dropped meanwhile, and told so, perhaps before it
+// was counted.
+func (a *attempt) gone() (over bool) {
+	a.mourn()
+	a.inbox.leave(a.work.trigger, a.work.seq)
 	return true
 }
 
@@ -330,7 +337,7 @@ func (a *attempt) record(err error) (until time.Time, over bool) {
 	case put != nil:
 		return a.later("the inbox cannot record that a turn failed", put)
 	case gone:
-		return time.Time{}, true
+		return time.Time{}, a.gone()
 	}
 	return a.settled(next)
 }

@@ -166,3 +166,61 @@ func TestStopWaitsForATurnThatBeginsWithItsEvent(t *testing.T) {
 		}
 	})
 }
+
+// sluggish is a store that takes its time.
+type sluggish struct {
+	kv.Store
+	read, wrote func() // before each reading and after each writing; nil are not called
+}
+
+func (s *sluggish) View(ctx context.Context, f func(kv.Tx) error) error {
+	if s.read != nil {
+		s.read()
+	}
+	return s.Store.View(ctx, f)
+}
+
+func (s *sluggish) Update(ctx context.Context, f func(kv.Tx) error) error {
+	err := s.Store.Update(ctx, f)
+	if s.wrote != nil {
+		s.wrote()
+	}
+	return err
+}
+
+// TestATurnThatBeganEarlyIsNoAttemptOfItsOwn has the inbox look for what others have
+// added, and find what it is about to hand on by itself.
+func TestATurnThatBeganEarlyIsNoAttemptOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sluggish{Store: memory(t)}
+		one := byLetter("t")
+		one.Attempts = 1
+		w := newWorld(t, s, one).start()
+		w.peers["peer"].add("b1")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		s.read, s.wrote = func() { time.Sleep(500 * time.Millisecond) }, func() { time.Sleep(time.Second) }
+		if err := s.Store.Update(t.Context(), rewriteSpan); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		w.peers["peer"].add("a1", "a2")
+		time.Sleep(time.Minute)
+		w.stop()
+		if diff := cmp.Diff([]string{"peer:t:b1", "peer:t:a1", "peer:t:a2"}, w.began()); diff != "" {
+			t.Errorf("turns (-want +got):\n%s", diff)
+		}
+		if s := w.status("t"); s.Done != 3 || s.Dead != 0 || s.Pending != 0 || w.openings() != (openings{begun: 2}) {
+			t.Errorf("status %+v, openings %+v", s, w.openings())
+		}
+	})
+}
+
+// rewriteSpan is what another process does that adds to the inbox, but for what it adds.
+func rewriteSpan(tx kv.Tx) error {
+	value, _, err := tx.Get("triggers/meta", "seq")
+	if err != nil {
+		return err
+	}
+	return tx.Put("triggers/meta", "seq", value)
+}

@@ -81,6 +81,33 @@ func TestDropBeforeTheDeathIsNoted(t *testing.T) {
 	}
 }
 
+func TestDropBeforeAnEventIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, memory(t), byLetter("t"))
+		w.peers["peer"].batches = true
+		w.cfg.Limits.Pending = 3
+		w.cfg.Emit = func(ev event.Event) {
+			if w.tell(ev); ev.Type == event.InboxAccepted && len(w.events(event.InboxAccepted)) <= 3 {
+				if err := w.inbox.Drop(t.Context(), ev.Data["message"].(string), "no need"); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		w.start()
+		w.peers["peer"].say(happened("a1", `{"id":"a1"}`, "1"), happened("a2", `{"id":"a2"}`, "2"), happened("b1", `{"id":"b1"}`, "3"))
+		time.Sleep(time.Hour)
+		if s := w.status("t"); s.Accepted != 3 || s.Pending != 0 || s.Oldest != 0 {
+			t.Errorf("status %+v", s)
+		}
+		w.peers["peer"].say(happened("a3", `{"id":"a3"}`, "4"))
+		time.Sleep(time.Hour)
+		w.stop()
+		if s := w.status("t"); s.Done != 1 || s.Pending != 0 {
+			t.Errorf("status after the next event %+v", s)
+		}
+	})
+}
+
 // unsure is a store that at times keeps a write and says that it failed, and that
 // cannot be read for a while.
 type unsure struct {

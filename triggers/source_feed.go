@@ -204,15 +204,24 @@ func (f *feed) use() bool {
 
 // take waits for events; none and no error is the end after Close.
 func (f *feed) take(most int) ([]queued, error) {
-	if f.await(1, nil) < f.last.events {
-		f.gather()
+	for {
+		if f.await(1, nil) < f.last.events {
+			f.gather()
+		}
+		if handed, over, err := f.waiting(most); len(handed) > 0 || over {
+			return handed, err
+		}
 	}
+}
+
+// waiting takes what waits, which may be nothing: emitters give up.
+func (f *feed) waiting(most int) (handed []queued, over bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := min(most, len(f.queue))
-	handed := slices.Clone(f.queue[:n])
+	handed = slices.Clone(f.queue[:n])
 	f.queue = slices.Delete(f.queue, 0, n)
-	return handed, f.err
+	return handed, f.ended, f.err
 }
 
 // gather waits a little for those whose events were stored together before: they

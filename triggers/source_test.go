@@ -217,6 +217,35 @@ func TestACallerWhoGivesUpLeavesNothingBehind(t *testing.T) {
 	})
 }
 
+// TestACallerWhoGivesUpEndsNothing has the last event withdrawn while its subscription
+// waits for those that came with it before.
+func TestACallerWhoGivesUpEndsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := deploys(nil)
+		c := connect(t, s)
+		reader := store(listen(t, c, "deploy.failed", ""), func([]provider.Event) { time.Sleep(time.Second) })
+		for _, id := range []string{"first", "a", "b"} {
+			emitting(t.Context(), s, failed(id))
+			synctest.Wait()
+		}
+		time.Sleep(time.Minute)
+		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := s.Emit(short, failed("given-up")); !errors.Is(err, fault.Timeout) {
+			t.Errorf("got %v, want %s", err, fault.Timeout)
+		}
+		time.Sleep(time.Minute)
+		if err := s.Emit(t.Context(), failed("kept")); err != nil {
+			t.Errorf("the next one: %v", err)
+		}
+		c.Release(t.Context())
+		<-reader.done
+		if diff := cmp.Diff([]string{"first", "a", "b", "kept"}, reader.ids()); diff != "" {
+			t.Errorf("stored (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestABadEmissionIsRefusedAndNotHandedOn(t *testing.T) {
 	for _, tt := range []struct {
 		name string
