@@ -79,7 +79,7 @@ func (n *intake) end(fresh []*foundMessage, failed bool) {
 	defer n.mu.Unlock()
 	n.busy--
 	for _, f := range fresh {
-		if f.early != nil && f.seq <= n.seen { // a look has handed it on, to the lane that is kept for it
+		if f.early != nil && f.seq <= n.seen && f.early.claim() { // a look has handed it on, to the lane that is kept for it
 			f.early.start()
 		}
 		n.add(f.seq, f)
