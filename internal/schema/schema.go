@@ -24,6 +24,7 @@ const (
 // Schema is a compiled schema. It may be used concurrently.
 type Schema struct {
 	compiled *jsonschema.Schema
+	quick    *quick // the same, if it says no more than that
 	document any
 	notes    []string
 }
@@ -54,6 +55,7 @@ func Compile(document json.RawMessage) (s *Schema, err error) {
 		return nil, describe(err)
 	}
 	integers(s.compiled, map[*jsonschema.Schema]bool{})
+	s.quick = quickOf(s.compiled)
 	return s, nil
 }
 
