@@ -54,12 +54,13 @@ func (b *book) leave(seq uint64) bool {
 	return b.live.remove(seq)
 }
 
-// read returns the counts at a moment.
+// read returns the counts at a moment. What somebody dropped or retried a moment ago
+// may be about to be counted, and until then no count is less than nothing.
 func (b *book) read(now time.Time) TriggerStatus {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.status
-	s.Pending = b.live.count() - s.Running
+	s.Pending, s.Dead = max(0, b.live.count()-s.Running), max(0, s.Dead)
 	if at, ok := b.live.oldest(); ok {
 		s.Oldest = max(0, now.Sub(at))
 	}

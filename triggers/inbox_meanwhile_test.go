@@ -108,6 +108,46 @@ func TestDropBeforeAnEventIsCounted(t *testing.T) {
 	})
 }
 
+func TestNoCountIsLessThanNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one := byLetter("t")
+		one.Attempts = 1
+		w := newWorld(t, memory(t), one)
+		w.apart = true
+		look := func(err error) {
+			if s := w.status("t"); s.Pending < 0 || s.Dead < 0 || err != nil {
+				t.Errorf("status %+v, %v", s, err)
+			}
+		}
+		w.cfg.Deliver = func(ctx context.Context, d *triggers.Delivery) error {
+			if d.Event.ID == "a1" {
+				look(w.inbox.Drop(ctx, d.Message, "no need"))
+				return w.deliver(ctx, d)
+			}
+			err := w.deliver(ctx, d)
+			if !d.Again {
+				look(w.inbox.Retry(ctx, d.Message))
+			}
+			return err
+		}
+		w.turn = func(_ context.Context, d *triggers.Delivery) error {
+			if d.Again {
+				return nil
+			}
+			return errors.New("not yet")
+		}
+		w.start()
+		for _, id := range []string{"a1", "a2"} {
+			w.peers["peer"].add(id)
+			time.Sleep(time.Hour)
+		}
+		w.stop()
+		if s := w.status("t"); s.Done != 1 || s.Dead != 0 || s.Pending != 0 || s.Running != 0 {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
 // unsure is a store that at times keeps a write and says that it failed, and that
 // cannot be read for a while.
 type unsure struct {
