@@ -69,11 +69,7 @@ func (d *declared) check(payload json.RawMessage) []fault.Issue {
 	if d.schema == nil {
 		return one(schema.Valid(payload, maxPayloadDepth))
 	}
-	tree, issue := schema.Parse(payload, maxPayloadDepth)
-	if issue != nil {
-		return one(issue)
-	}
-	return d.schema.Validate(tree)
+	return d.schema.Check(payload, maxPayloadDepth)
 }
 
 func one(issue *fault.Issue) []fault.Issue {

@@ -50,6 +50,35 @@ func TestSchemasThatSayMoreAreLeftToTheValidator(t *testing.T) {
 	}
 }
 
+func TestATextIsReadWithoutATreeUnlessItIsOdd(t *testing.T) {
+	s := compiled(t, `{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"array","items":{"type":"string"}}},"required":["a"],"additionalProperties":{"type":["object","null"]}}`)
+	for value, want := range map[string]bool{
+		`{"a":1,"b":["x","y"],"c":null,"d":{"e":[1.5,true]}}`: true,
+		` {"a" : 1e2 } `: true,
+		`{"a":1,"a":2}`:  true,
+
+		`{"a":"x","a":2}`:                        false, // which is odd, and fits
+		`{"\u0061":1}`:                           false,
+		`{"a":1} 2`:                              false,
+		`{"a":1`:                                 false,
+		`{"a":1,"b":[1]}`:                        false,
+		`{"a":1,"c":2}`:                          false,
+		`{"b":[]}`:                               false,
+		`{"a":1,"c":{"d":1e999}}`:                false,
+		`{"a":1,"c":{"d":[[[[[[[[[[]]]]]]]]]]}}`: false,
+		"{\"a\":1,\"\xff\":null}":                false,
+		`[]`:                                     false,
+	} {
+		if got := s.quick.fitsText([]byte(value), 10); got != want {
+			t.Errorf("%s: fits is %v, want %v", value, got, want)
+		}
+		tree, issue := Parse([]byte(value), 10)
+		if found := s.Check([]byte(value), 10); (found == nil) != (issue == nil && s.Validate(tree) == nil) {
+			t.Errorf("%s: Check finds %v", value, found)
+		}
+	}
+}
+
 func FuzzQuick(f *testing.F) {
 	for i, value := range quickValues {
 		f.Add(quickSchemas[i%len(quickSchemas)], value)
@@ -73,9 +102,16 @@ func compiled(t *testing.T, text string) *Schema {
 
 func agree(t *testing.T, s *Schema, text, value string) {
 	t.Helper()
+	fits := s.quick.fitsText([]byte(value), maxDocumentDepth)
 	tree, issue := Parse([]byte(value), maxDocumentDepth)
 	if issue != nil {
+		if fits {
+			t.Errorf("%s fits, and %s", value, issue.Message)
+		}
 		return
+	}
+	if fits && !s.quick.fits(tree) {
+		t.Errorf("%s and %s: the text fits, and the tree does not", text, value)
 	}
 	if err := s.compiled.Validate(tree); (err == nil) != s.quick.fits(tree) {
 		t.Errorf("%s and %s: fits is %v, and the validator says %v", text, value, s.quick.fits(tree), err)
