@@ -43,9 +43,10 @@ func (i *Inbox) turn(one *lane) time.Time {
 	if one.attempt != nil {
 		return i.attempts(one.attempt)
 	}
-	if a := one.early; a != nil {
+	if e := one.early; e != nil {
 		one.early = nil
-		return i.attempts(a)
+		e.opening.Over(true)
+		return i.attempts(e.attempt)
 	}
 	if i.stopping() {
 		return time.Time{}

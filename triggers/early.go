@@ -102,8 +102,7 @@ func (e *early) claim() bool { return e.over.CompareAndSwap(false, true) }
 // start has a worker go on with the attempt, whose message was handed on.
 func (e *early) start() {
 	i, one := e.inbox, e.attempt.lane
-	one.early = e.attempt
-	e.opening.Over(true)
+	one.early = e
 	if i.workers.take(one) {
 		i.deliveries.Done()
 		return

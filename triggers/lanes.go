@@ -43,7 +43,7 @@ type lane struct {
 	cut     bool     // a turn was running when the last process ended, and nothing was attempted since
 	failed  int      // times in a row that the store did not do
 	attempt *attempt // that is delivered; after its goroutine has ended, too
-	early   *attempt // that began when its message was accepted, until its worker goes on with it
+	early   *early   // what began when its message was accepted, until its worker goes on with it
 }
 
 type laneState int
