@@ -304,6 +304,7 @@ func (i *Inbox) Start(ctx context.Context) error {
 	}
 	i.work.Go(func() { i.watchTime(i.pumping) })
 	i.work.Go(func() { i.sweeper.run(i.pumping) })
+	i.lanes.admit() // before anything comes in
 	i.listenAll()
 	i.deliveries.Go(i.lanes.open)
 	return nil

@@ -254,10 +254,16 @@ func (l *lanes) wake(now time.Time) (at time.Time, ok bool) {
 	return at, ok
 }
 
-// open lets workers start.
+// admit lets workers start for what comes in.
+func (l *lanes) admit() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopped = false
+}
+
+// open has workers start for what is there.
 func (l *lanes) open() {
 	l.mu.Lock()
-	l.stopped = false
 	started := l.begin()
 	l.mu.Unlock()
 	l.run(started)
