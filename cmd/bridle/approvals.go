@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/bridle-dev/bridle/provider"
@@ -92,13 +91,7 @@ func (s *socket) approval(ctx context.Context, id string) (*approval, error) {
 	if failed != nil {
 		return nil, failed
 	}
-	var fits []string
-	for _, a := range all {
-		if strings.HasPrefix(a.ID, id) {
-			fits = append(fits, a.ID)
-		}
-	}
-	full, failed := only("approval", id, fits)
+	full, failed := among("approval", id, all, func(a *approval) string { return a.ID })
 	switch {
 	case failed != nil:
 		return nil, failed

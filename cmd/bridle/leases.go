@@ -64,13 +64,7 @@ func (c *command) printLeases(all []*pool.Stray) error {
 // dropLease has the harness forget the lease that an id, or the beginning of one,
 // names.
 func (c *command) dropLease(ctx context.Context, s *socket, all []*pool.Stray, short string) error {
-	var fits []string
-	for _, l := range all {
-		if strings.HasPrefix(l.ID, short) {
-			fits = append(fits, l.ID)
-		}
-	}
-	id, err := only("lease", short, fits)
+	id, err := among("lease", short, all, func(l *pool.Stray) string { return l.ID })
 	switch {
 	case err != nil:
 		return err

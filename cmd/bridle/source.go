@@ -97,6 +97,17 @@ func isMissing(err error) bool {
 	return ok && f.Exit == exitMissing || fault.CodeOf(err) == fault.ExecutionUnknown
 }
 
+// among is only for a list of everything that has an id.
+func among[T any](what, short string, all []T, id func(T) string) (string, error) {
+	var fits []string
+	for _, one := range all {
+		if strings.HasPrefix(id(one), short) {
+			fits = append(fits, id(one))
+		}
+	}
+	return only(what, short, fits)
+}
+
 // only returns the one name that a shortened one stands for, "" if there is none.
 func only(what, short string, fits []string) (string, error) {
 	switch {
