@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"encoding/json"
 	"reflect"
 	"slices"
 
@@ -9,8 +8,8 @@ import (
 )
 
 // quick is a schema that says no more than most do: which types, which members and
-// which items there are. It tells that a value fits in a tenth of the time that the
-// validator takes. What is wrong with one that does not, the validator says.
+// which items there are. That a value fits it is told while its text is read. What is
+// wrong with one that does not, the validator says.
 type quick struct {
 	types    []string          // nil for all
 	required []string          // members that must be there
@@ -82,56 +81,4 @@ func saysMore(s jsonschema.Schema) bool {
 	return false
 }
 
-// fits reports whether a value of a tree is valid.
-func (q *quick) fits(v any) bool {
-	switch v := v.(type) {
-	case map[string]any:
-		return q.allows("object") && q.object(v)
-	case []any:
-		return q.allows("array") && q.array(v)
-	case string:
-		return q.allows("string")
-	case json.Number:
-		return q.allows("number") || q.allows("integer") && isWhole(string(v))
-	case bool:
-		return q.allows("boolean")
-	case nil:
-		return q.allows("null")
-	}
-	return false
-}
-
 func (q *quick) allows(name string) bool { return q.types == nil || slices.Contains(q.types, name) }
-
-func (q *quick) object(members map[string]any) bool {
-	for _, name := range q.required {
-		if _, there := members[name]; !there {
-			return false
-		}
-	}
-	for name, v := range members {
-		one := q.members[name]
-		if one == nil {
-			if q.closed {
-				return false
-			}
-			one = q.others
-		}
-		if one != nil && !one.fits(v) {
-			return false
-		}
-	}
-	return true
-}
-
-func (q *quick) array(items []any) bool {
-	if q.items == nil {
-		return true
-	}
-	for _, v := range items {
-		if !q.items.fits(v) {
-			return false
-		}
-	}
-	return true
-}

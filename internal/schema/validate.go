@@ -30,9 +30,6 @@ func (s *Schema) Validate(tree any) []fault.Issue {
 // find checks a value against the schema or a part of it. Strings at open places
 // will be others.
 func (s *Schema) find(part *jsonschema.Schema, value any, open []string) (found []fault.Issue, fits bool) {
-	if s.quick != nil && part == s.compiled && s.quick.fits(value) {
-		return nil, true
-	}
 	defer func() {
 		if p := recover(); p != nil {
 			found, fits = []fault.Issue{{Message: "cannot be checked against its schema"}}, false
