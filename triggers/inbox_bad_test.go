@@ -257,8 +257,8 @@ func TestMistakesInTriggersAreFoundTogether(t *testing.T) {
 	}
 }
 
-func TestAnInboxOfTheFutureIsRefused(t *testing.T) {
-	for format, code := range map[string]fault.Code{"2": fault.StoreUnsupported, "x": fault.StoreFailed, "0": fault.StoreFailed} {
+func TestAnInboxOfAnotherFormatIsRefused(t *testing.T) {
+	for format, code := range map[string]fault.Code{"1": fault.StoreUnsupported, "3": fault.StoreUnsupported, "x": fault.StoreFailed, "0": fault.StoreFailed} {
 		s := memory(t)
 		if err := s.Update(t.Context(), func(tx kv.Tx) error { return tx.Put("triggers/meta", "format", []byte(format)) }); err != nil {
 			t.Fatal(err)

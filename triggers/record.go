@@ -15,7 +15,10 @@ import (
 
 // inboxFormat is the version of the records. A change that older code would
 // misread counts it up.
-const inboxFormat = 1
+//
+// Format 1 had a record in the queue for each message without an outcome, and no span;
+// no release wrote it.
+const inboxFormat = 2
 
 // The buckets. What happens to every event is kept small: accepting one writes
 // the first two, beginning its turn adds one record, and ending it moves that.
@@ -105,6 +108,9 @@ func checkFormat(ctx context.Context, s store.Store) error {
 		})
 	case err != nil || version < 1:
 		return fault.New(fault.StoreFailed, "inbox's format %s cannot be read", fault.Quote(found))
+	case version < inboxFormat:
+		return fault.New(fault.StoreUnsupported, "inbox has format %d, which no release wrote, and this version knows %d", version, inboxFormat).
+			WithHint("Have the version that wrote it deal with what waits, and begin with a new store.")
 	case version > inboxFormat:
 		return fault.New(fault.StoreUnsupported, "inbox has format %d, and this version knows %d", version, inboxFormat).
 			WithHint("Use the version of Bridle that wrote it, or a newer one.")
